@@ -1,0 +1,1 @@
+"""Compiled kernels; see the ``.pxd`` files for the C-level interface."""
