@@ -130,9 +130,7 @@ def load_a9a() -> Dataset:
         )
     else:
         X, y = _fetched(
-            lambda: sklearn_datasets.fetch_openml(
-                "a9a", version=1, return_X_y=True, as_frame=False
-            )
+            lambda: sklearn_datasets.fetch_openml("a9a", version=1, return_X_y=True, as_frame=False)
         )
         X, y = sparse.csr_array(X), y.astype(np.float64)
         X_train, y_train, X_test, y_test = X[:32561], y[:32561], X[32561:], y[32561:]

@@ -344,6 +344,11 @@ def _encode_fraction(value: Any) -> str:
 def _decode_fraction(kind: type, value: Any) -> Fraction:
     # Digits alone: Fraction would spend hours on "1e999999999".
     top, _, bottom = str(value).partition("/")
-    if kind is Fraction and len(str(value)) <= 512 and top.isdecimal() and (bottom or "1").isdecimal():
+    if (
+        kind is Fraction
+        and len(str(value)) <= 512
+        and top.isdecimal()
+        and (bottom or "1").isdecimal()
+    ):
         return Fraction(int(top), int(bottom or "1"))
     raise ValueError("expected an exact fraction")
