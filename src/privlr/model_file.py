@@ -15,6 +15,7 @@ import datetime
 import hashlib
 import math
 import os
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -37,6 +38,7 @@ VERSION = 1
 MAX_BYTES = 64 * 2**20
 
 _HEX_FLOAT = r"^-?0x[01]\.[0-9a-f]{1,13}p[+-][0-9]{1,4}$"
+_RATIO = r"[0-9]{1,400}(/[1-9][0-9]{0,399})?"
 _Coefficient = (
     Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
     | Annotated[str, Meta(max_length=32, pattern=_HEX_FLOAT)]
@@ -343,12 +345,6 @@ def _encode_fraction(value: Any) -> str:
 
 def _decode_fraction(kind: type, value: Any) -> Fraction:
     # Digits alone: Fraction would spend hours on "1e999999999".
-    top, _, bottom = str(value).partition("/")
-    if (
-        kind is Fraction
-        and len(str(value)) <= 512
-        and top.isdecimal()
-        and (bottom or "1").isdecimal()
-    ):
-        return Fraction(int(top), int(bottom or "1"))
+    if kind is Fraction and isinstance(value, str) and re.fullmatch(_RATIO, value):
+        return Fraction(value)
     raise ValueError("expected an exact fraction")

@@ -11,9 +11,10 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Optional
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
+import numpy as np
 import typer
 from rich.console import Console
 from rich.progress import Progress
@@ -84,7 +85,7 @@ def _fit(
         declared = "public" if classes_public else found if classes is not None else None
         model = _estimator(epsilon, data_norm, l2, loss, neighboring_relation, declared)
         model.fit(table.X, labels)
-        model.feature_names_in_ = table.names
+        model.feature_names_in_ = np.array(table.names, dtype=object)
         save_model(model, out)
     _print_facts(f"Model written to {out}", model.privacy_, json)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -100,6 +101,10 @@ def non_private_auc(data: datasets.Dataset) -> float:
         Test AUC of scikit-learn's logistic regression.
     """
     model = LogisticRegression(max_iter=1000).fit(data.X_train, data.y_train)
+    return _auc(model, data)
+
+
+def _auc(model: Any, data: datasets.Dataset) -> float:
     return float(roc_auc_score(data.y_test, model.decision_function(data.X_test)))
 
 
