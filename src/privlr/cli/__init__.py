@@ -176,7 +176,8 @@ def _demo(
             path=out,
         )
     if json:
-        print(msgspec.json.encode({"plot": str(out), "non_private_auc": best, "fits": budgets}))
+        facts = {"plot": str(out), "non_private_auc": best, "fits": budgets}
+        print(msgspec.json.encode(facts, enc_hook=np.ndarray.tolist).decode())
         return
     table = Table(title=name, caption=f"without privacy: AUC {best:.4f};  plot: {out}")
     for heading in ("loss", "epsilon", "test AUC", "noise norm d/beta", "certificate"):
