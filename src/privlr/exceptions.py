@@ -4,6 +4,7 @@ __all__ = [
     "ConvergenceError",
     "EntropyError",
     "InvalidParameterError",
+    "ModelFileError",
     "PrivacyBudgetError",
     "PrivacyWarning",
 ]
@@ -39,6 +40,10 @@ class ConvergenceError(RuntimeError):
 
 class EntropyError(OSError):
     """The operating system's random generator could not be read."""
+
+
+class ModelFileError(ValueError):
+    """A model file is damaged, altered, or not one that this version reads."""
 
 
 class PrivacyBudgetError(ValueError):

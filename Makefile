@@ -1,0 +1,75 @@
+# Needs Python >= 3.11 and a C compiler; everything else goes into $(VENV).
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+SOURCES := meson.build pyproject.toml $(shell find src -type f -not -name '*.pyc')
+
+# A second BLAS thread makes these small problems slower, not faster.
+export OPENBLAS_NUM_THREADS ?= 1
+DATA := $(wildcard ../shared/data)
+ifneq ($(DATA),)
+export PRIVLR_DATA ?= $(abspath $(DATA))
+endif
+
+# uv resolves and unpacks several times faster than pip; pip serves where uv cannot be had.
+UV := $(BIN)/uv pip install --python $(BIN)/python
+PIP := $(BIN)/python -m pip install
+comma := ,
+dependencies = $(UV) -r pyproject.toml $(addprefix --extra ,$(subst $(comma), ,$(1))) || $(PIP) '.[$(1)]'
+package = $(UV) --no-build-isolation --no-deps --reinstall-package privlr $(1) . \
+    || $(PIP) --no-build-isolation --no-deps $(1) .
+
+.PHONY: demo test test-slow lint bench asan clean
+
+demo: $(VENV)/demo.stamp $(VENV)/package.stamp
+	$(BIN)/privlr demo
+
+test: lint
+	$(BIN)/python -m pytest
+
+test-slow: $(VENV)/test.stamp $(VENV)/package.stamp
+	$(BIN)/python -m pytest -m slow --durations=10
+
+lint: $(VENV)/test.stamp $(VENV)/package.stamp
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/cython-lint src
+	$(BIN)/numpydoc lint $$(find src/privlr -name '*.py')
+	find src \( -name '*.c' -o -name '*.h' \) -exec $(BIN)/clang-format --dry-run -Werror {} +
+
+bench: $(VENV)/bench.stamp $(VENV)/package.stamp
+	cd bench && ../$(BIN)/asv run --quick --show-stderr --python=same
+
+# The kernels under AddressSanitizer and UndefinedBehaviorSanitizer, built apart from the package.
+ASAN := build/asan
+sanitizer = $$($(or $(CC),cc) -print-file-name=lib$(1).so)
+KERNEL_TESTS = $(shell grep -lE 'privlr\._solvers' tests/*.py | grep -v architecture)
+asan: $(VENV)/test.stamp
+	$(call package,--target $(ASAN)/site -Cbuild-dir=$(ASAN)/work \
+	    -Csetup-args=-Db_sanitize=address,undefined -Csetup-args=-Db_lundef=false)
+	LD_PRELOAD="$(call sanitizer,asan) $(call sanitizer,ubsan)" \
+	ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
+	PYTHONMALLOC=malloc PYTHONPATH=$(ASAN)/site $(BIN)/python -m pytest -p no:cacheprovider $(KERNEL_TESTS)
+
+clean:
+	rm -rf $(VENV) build out .asv .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+
+# The environment is made once, and again only when the declared dependencies change.
+$(VENV)/made.stamp:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "privlr needs Python 3.11 or newer")'
+	$(PYTHON) -m venv $(VENV)
+	-$(PIP) --quiet uv
+	touch $@
+
+EXTRAS_demo := build,plots
+EXTRAS_test := build,plots,parquet,test,lint
+EXTRAS_bench := build,bench
+$(VENV)/%.stamp: $(VENV)/made.stamp pyproject.toml
+	$(call dependencies,$(EXTRAS_$*))
+	touch $@
+
+$(VENV)/package.stamp: $(SOURCES) | $(VENV)/demo.stamp
+	$(call package,-Cbuild-dir=build/package)
+	touch $@

@@ -1,0 +1,242 @@
+"""The command line: ``privlr fit``, ``predict``, ``cost`` and ``demo``.
+
+Exit codes: 0 done; 1 the run itself failed; 2 the input was refused.
+"""
+
+from __future__ import annotations
+
+import csv
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+import numpy as np
+import typer
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+from privlr.cli.tables import class_labels, read_table
+from privlr.exceptions import ConvergenceError, EntropyError, PrivacyWarning
+from privlr.model_file import load_model, save_model
+
+if TYPE_CHECKING:
+    from privlr.linear_model import PrivateLogisticRegression
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    help="Differentially private logistic regression.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_show_locals=False,  # they would print private rows
+)
+
+_Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+_Epsilon = Annotated[float, typer.Option(help="Privacy budget of the whole release.")]
+_DataNorm = Annotated[
+    float,
+    typer.Option(
+        help="Bound R on the norm of a row with the constant 1 of the intercept appended; "
+        "longer rows are scaled down. Choose it without looking at the data."
+    ),
+]
+_L2 = Annotated[
+    float | None,
+    typer.Option("--l2", help="Ridge of the mean loss; by default n_features / (2 n epsilon)."),
+]
+_Loss = Annotated[str, typer.Option(help="logistic, or capped (less noise).")]
+_Relation = Annotated[
+    str, typer.Option(help="What one person may change: replace_one or add_remove.")
+]
+
+
+@app.command("fit")
+def _fit(
+    data: Annotated[Path, typer.Argument(help="CSV with a header line, or Parquet.")],
+    label: Annotated[str, typer.Option(help="The label column.")],
+    epsilon: _Epsilon,
+    data_norm: _DataNorm,
+    classes: Annotated[str | None, typer.Option(help="All classes, separated by commas.")] = None,
+    classes_public: Annotated[
+        bool, typer.Option("--classes-public", help="Which labels occur is no secret.")
+    ] = False,
+    l2: _L2 = None,
+    loss: _Loss = "logistic",
+    neighboring_relation: _Relation = "replace_one",
+    drop: Annotated[
+        list[str] | None, typer.Option(help="A column that is no feature; may be repeated.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Where to write the model.")] = Path("model.json"),
+    json: _Json = False,
+) -> None:
+    """Fit a private model to a table and write it as JSON."""
+    with _reported():
+        if not out.absolute().parent.is_dir():
+            raise ValueError(f"{out} lies in no existing directory")
+        if classes is not None and classes_public:
+            raise ValueError("give --classes or --classes-public, not both")
+        table = read_table(data, label=label, drop=drop or ())
+        labels, found = class_labels(table.labels, classes)
+        declared = "public" if classes_public else found if classes is not None else None
+        model = _estimator(epsilon, data_norm, l2, loss, neighboring_relation, declared)
+        model.fit(table.X, labels)
+        model.feature_names_in_ = np.array(table.names, dtype=object)
+        save_model(model, out)
+    _print_facts(f"Model written to {out}", model.privacy_, json)
+
+
+@app.command("predict")
+def _predict(
+    model: Annotated[Path, typer.Argument(help="A model that `privlr fit` wrote.")],
+    data: Annotated[Path, typer.Argument(help="CSV or Parquet with the model's columns.")],
+    out: Annotated[
+        Path | None, typer.Option(help="CSV to write; by default standard output.")
+    ] = None,
+    json: _Json = False,
+) -> None:
+    """Predict classes and probabilities; columns are found by name."""
+    with _reported():
+        released = load_model(model)
+        names = released.feature_names_in_
+        table = read_table(data, features=None if names is None else names.tolist())
+        probabilities = released.predict_proba(table.X).tolist()
+        predicted = released.predict(table.X).tolist()
+        classes = [str(name) for name in released.classes_.tolist()]
+        stream = sys.stdout if out is None else out.open("w", newline="", encoding="utf-8")
+        try:
+            if json:
+                rows = [
+                    {"prediction": label, "probability": dict(zip(classes, row, strict=True))}
+                    for label, row in zip(predicted, probabilities, strict=True)
+                ]
+                stream.write(msgspec.json.encode(rows).decode() + "\n")
+            else:
+                writer = csv.writer(stream, lineterminator="\n")
+                writer.writerow(["prediction", *(f"probability_{name}" for name in classes)])
+                writer.writerows(
+                    [label, *row] for label, row in zip(predicted, probabilities, strict=True)
+                )
+        finally:
+            if out is not None:
+                stream.close()
+
+
+@app.command("cost")
+def _cost(
+    n_samples: Annotated[int, typer.Option(help="Number of rows (public).")],
+    n_features: Annotated[int, typer.Option(help="Number of columns.")],
+    epsilon: _Epsilon,
+    data_norm: _DataNorm,
+    n_classes: Annotated[int, typer.Option(help="Number of classes.")] = 2,
+    l2: _L2 = None,
+    loss: _Loss = "logistic",
+    neighboring_relation: _Relation = "replace_one",
+    json: _Json = False,
+) -> None:
+    """Tell what a fit would cost and how much noise it would add, without any data."""
+    with _reported():
+        declared = list(range(n_classes))
+        model = _estimator(epsilon, data_norm, l2, loss, neighboring_relation, declared)
+        cost = model.privacy_cost(n_samples=n_samples, n_features=n_features)
+    _print_facts("Cost of one fit", cost, json)
+
+
+@app.command("demo")
+def _demo(
+    repeats: Annotated[int, typer.Option(min=1, help="Fits at each epsilon.")] = 5,
+    out: Annotated[Path, typer.Option(help="Where to write the plot.")] = Path(
+        "out/privacy-utility.png"
+    ),
+    json: _Json = False,
+) -> None:
+    """Train on real digits at several budgets, and plot utility against privacy."""
+    from privlr.cli import demo
+    from privlr.plots import privacy_utility_curve
+
+    with _reported():
+        name, data = demo.dataset()
+        budgets = []
+        with Progress(console=Console(stderr=True), transient=True) as progress:
+            task = progress.add_task(name, total=len(demo.EPSILONS) * len(demo.LOSSES))
+            for budget in demo.run(data, repeats=repeats):
+                budgets.append(budget)
+                progress.advance(task)
+        best = demo.non_private_auc(data)
+        out.parent.mkdir(parents=True, exist_ok=True)
+        privacy_utility_curve(
+            demo.EPSILONS,
+            {f"{loss} loss": [b.auc for b in budgets if b.loss == loss] for loss in demo.LOSSES},
+            non_private=best,
+            title=f"{name}: {len(data.X_train):,} rows, {data.X_train.shape[1]} features",
+            path=out,
+        )
+    if json:
+        facts = {"plot": str(out), "non_private_auc": best, "fits": budgets}
+        print(msgspec.json.encode(facts, enc_hook=np.ndarray.tolist).decode())
+        return
+    table = Table(title=name, caption=f"without privacy: AUC {best:.4f};  plot: {out}")
+    for heading in ("loss", "epsilon", "test AUC", "noise norm d/beta", "certificate"):
+        table.add_column(heading, justify="left" if heading == "loss" else "right")
+    for b in budgets:
+        auc = f"{b.auc.mean():.4f} ± {b.auc.std():.4f}"
+        table.add_row(b.loss, f"{b.epsilon:g}", auc, f"{b.noise:.4g}", f"{b.certificate:.1e}")
+    Console().print(table)
+
+
+def _estimator(
+    epsilon: float,
+    data_norm: float,
+    l2: float | None,
+    loss: str,
+    neighboring_relation: str,
+    classes: Any,
+) -> PrivateLogisticRegression:
+    # Imported here: scikit-learn takes a second, and --help and predict do without it.
+    from privlr.linear_model import PrivateLogisticRegression
+
+    return PrivateLogisticRegression(
+        epsilon,
+        data_norm=data_norm,
+        l2_reg_strength="auto" if l2 is None else l2,
+        loss=loss,
+        neighboring_relation=neighboring_relation,
+        classes=classes,
+    )
+
+
+def _print_facts(title: str, facts: Any, json: bool) -> None:
+    builtins = msgspec.to_builtins(facts, enc_hook=str)
+    if json:
+        print(msgspec.json.encode(builtins).decode())
+        return
+    table = Table(title=title, show_header=False)
+    for name, value in builtins.items():
+        table.add_row(name, str(value))
+    Console().print(table)
+
+
+@contextmanager
+def _reported() -> Iterator[None]:
+    """Turn refusals into one line and exit code 2, failures of the run into exit code 1."""
+    console = Console(stderr=True, soft_wrap=True)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", PrivacyWarning)
+        try:
+            yield
+        except (ConvergenceError, EntropyError) as error:
+            console.print("failed: ", style="bold red", end="")
+            console.print(str(error), markup=False)
+            raise typer.Exit(1) from None
+        except (ValueError, OSError, UnicodeError) as error:
+            console.print("refused: ", style="bold red", end="")
+            console.print(str(error), markup=False)
+            raise typer.Exit(2) from None
+        finally:
+            for warning in caught:
+                if issubclass(warning.category, PrivacyWarning):
+                    console.print(f"warning: {warning.message}", style="yellow", markup=False)

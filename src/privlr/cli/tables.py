@@ -1,0 +1,187 @@
+"""Tables from CSV and Parquet files: numbers as features, text as labels."""
+
+from __future__ import annotations
+
+import csv
+import warnings
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Table", "class_labels", "read_table"]
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Numeric columns, and the label column as text.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Names of the feature columns.
+    X : ndarray of shape (n_rows, n_features)
+        Features.
+    labels : list of str
+        Labels; empty if no label column was asked for.
+    """
+
+    names: tuple[str, ...]
+    X: NDArray[np.float64]
+    labels: list[str]
+
+
+def read_table(
+    path: Path,
+    *,
+    features: Sequence[str] | None = None,
+    label: str | None = None,
+    drop: Collection[str] = (),
+) -> Table:
+    """Read a CSV file with a header line, or a Parquet file.
+
+    Nothing is imputed: an empty or non-numeric cell is an error.
+
+    Parameters
+    ----------
+    path : Path
+        A name ending in .parquet or .pq is a Parquet file, any other is CSV.
+    features : sequence of str, default=None
+        The feature columns, in order; None takes all but `label` and `drop`.
+    label : str, default=None
+        The label column.
+    drop : collection of str, default=()
+        Columns to leave out.
+
+    Returns
+    -------
+    Table
+        The columns asked for.
+
+    Raises
+    ------
+    ValueError
+        If a column is missing or stands twice, or a cell is no number.
+    """
+    parquet = path.suffix.lower() in (".parquet", ".pq")
+    header = _parquet_header(path) if parquet else _csv_header(path)
+    if features is None:
+        features = [name for name in header if name != label and name not in drop]
+    wanted = [*features, *([] if label is None else [label])]
+    for name in [*wanted, *drop]:
+        if header.count(name) != 1:
+            how = "no column" if name not in header else "several columns"
+            raise ValueError(f"{path} has {how} {name!r}; its columns are {', '.join(header)}")
+    if not features:
+        raise ValueError(f"{path} has no feature columns")
+    read = _read_parquet if parquet else _read_csv
+    X, labels = read(path, header, features, label)
+    return Table(tuple(features), X, labels)
+
+
+def class_labels(labels: Sequence[str], declared: str | None) -> tuple[list[Any], list[Any]]:
+    """Labels and classes as integers if all classes look like integers, else as text.
+
+    Parameters
+    ----------
+    labels : sequence of str
+        Label of each row.
+    declared : str or None
+        Classes separated by commas; None takes those that occur.
+
+    Returns
+    -------
+    labels, classes : list, list
+        Labels and sorted classes.
+
+    Raises
+    ------
+    ValueError
+        If a label is not one of the declared classes.
+    """
+    names = set(labels) if declared is None else {name.strip() for name in declared.split(",")}
+    for name in set(labels) - names:
+        raise ValueError(f"the label {name!r} is not one of the declared classes")
+    if all(_looks_like_integer(name) for name in names):
+        return [int(label) for label in labels], sorted(int(name) for name in names)
+    return list(labels), sorted(names)
+
+
+def _looks_like_integer(text: str) -> bool:
+    return text.removeprefix("-").isdecimal() and len(text) < 18 and str(int(text)) == text
+
+
+def _csv_header(path: Path) -> list[str]:
+    with path.open(newline="", encoding="utf-8-sig") as stream:
+        header = next(csv.reader(stream), None)
+    if header is None:
+        raise ValueError(f"{path} is empty")
+    return [name.strip() for name in header]
+
+
+def _read_csv(
+    path: Path, header: list[str], features: Sequence[str], label: str | None
+) -> tuple[NDArray[np.float64], list[str]]:
+    def columns(names: Sequence[str], dtype: type) -> NDArray[Any]:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # no rows: said below
+            try:
+                cells: NDArray[Any] = np.loadtxt(
+                    path,
+                    dtype=dtype,
+                    delimiter=",",
+                    comments=None,
+                    quotechar='"',
+                    skiprows=1,
+                    usecols=[header.index(name) for name in names],
+                    encoding="utf-8-sig",
+                    ndmin=2,
+                )
+            except ValueError as error:
+                raise ValueError(f"{path}: {error}") from None
+        if not len(cells):
+            raise ValueError(f"{path} has no rows")
+        return cells
+
+    labels = [] if label is None else [text.strip() for text in columns([label], str)[:, 0]]
+    return columns(features, np.float64), labels
+
+
+def _parquet() -> Any:
+    try:
+        from pyarrow import parquet
+    except ImportError:
+        raise ValueError("Parquet files need pyarrow: pip install 'privlr[parquet]'") from None
+    return parquet
+
+
+def _parquet_header(path: Path) -> list[str]:
+    return list(_parquet().read_schema(path).names)
+
+
+def _read_parquet(
+    path: Path, header: list[str], features: Sequence[str], label: str | None
+) -> tuple[NDArray[np.float64], list[str]]:
+    names = [*features, *([] if label is None else [label])]
+    table = _parquet().read_table(path, columns=names)
+    if not table.num_rows:
+        raise ValueError(f"{path} has no rows")
+    for name in names:
+        if table[name].null_count:
+            raise ValueError(f"{path}: column {name!r} has empty cells")
+    X = np.empty((table.num_rows, len(features)), order="F")
+    for j, name in enumerate(features):
+        cells = table[name].to_numpy()
+        if cells.dtype.kind not in "biuf":
+            raise ValueError(f"{path}: column {name!r} is not numeric")
+        X[:, j] = cells
+    labels = [] if label is None else [_label_text(cell) for cell in table[label].to_pylist()]
+    return X, labels
+
+
+def _label_text(cell: Any) -> str:
+    whole = isinstance(cell, float) and cell.is_integer()
+    return str(int(cell)) if whole else str(cell)

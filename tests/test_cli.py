@@ -1,0 +1,180 @@
+"""The command line, from files to files."""
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from privlr.cli import app, demo
+from privlr.cli.tables import class_labels, read_table
+from privlr.datasets import Dataset
+from privlr.model_file import load_model
+
+COMMON = ["--label", "y", "--epsilon", "1", "--data-norm", "1"]
+
+
+def run(*arguments: object, code: int = 0) -> Any:
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    assert result.exit_code == code, result.output
+    return result
+
+
+@pytest.fixture
+def rows() -> tuple[list[str], np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((400, 3)) / 3
+    return ["age", "dose", "weight, kg"], X, np.where(X[:, 0] > 0, "yes", "no")
+
+
+@pytest.fixture
+def data(rows: tuple[list[str], np.ndarray, np.ndarray], tmp_path: Path) -> Path:
+    names, X, y = rows
+    path = tmp_path / "data.csv"
+    with path.open("w", newline="", encoding="utf-8-sig") as stream:
+        writer = csv.writer(stream)
+        writer.writerow([*names[:2], "y", names[2]])
+        writer.writerows(
+            [*row[:2], label, row[2]] for row, label in zip(X.tolist(), y, strict=True)
+        )
+    return path
+
+
+def test_fit_and_predict(
+    rows: tuple[list[str], np.ndarray, np.ndarray], data: Path, tmp_path: Path
+) -> None:
+    names, X, _ = rows
+    model, out = tmp_path / "m.json", tmp_path / "p.csv"
+    result = run("fit", data, *COMMON, "--classes", "no,yes", "--out", model, "--json")
+    facts = json.loads(result.stdout)
+    assert facts["epsilon"] == 1
+    assert facts["private"] is True
+    released = load_model(model)
+    assert list(released.feature_names_in_) == names
+    assert released.privacy_.n_samples == 400
+
+    run("predict", model, data, "--out", out)
+    with out.open(newline="") as stream:
+        table = list(csv.DictReader(stream))
+    assert [row["prediction"] for row in table] == released.predict(X).tolist()
+    proba = [[float(row["probability_no"]), float(row["probability_yes"])] for row in table]
+    np.testing.assert_array_equal(proba, released.predict_proba(X))
+    assert run("predict", model, data).stdout == out.read_text()
+    first = json.loads(run("predict", model, data, "--json").stdout)[0]
+    assert first["probability"]["yes"] == proba[0][1]
+
+
+def test_parquet_reads_like_csv(data: Path, tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    table = read_table(data, label="y")
+    path = tmp_path / "data.parquet"
+    columns = dict(zip(table.names, table.X.T, strict=True))
+    parquet.write_table(pyarrow.table({**columns, "y": table.labels}), path)
+    again = read_table(path, label="y")
+    assert (again.names, again.labels) == (table.names, table.labels)
+    np.testing.assert_array_equal(again.X, table.X)
+    parquet.write_table(pyarrow.table({"a": [1.0, None], "t": ["x", "y"]}), path)
+    for features, reason in ((["a"], "empty cells"), (["t"], "not numeric")):
+        with pytest.raises(ValueError, match=reason):
+            read_table(path, features=features)
+    parquet.write_table(pyarrow.table({"a": [1, 2], "y": [0.0, 1.0]}), path)
+    assert read_table(path, label="y").labels == ["0", "1"]
+
+
+def test_labels_become_integers_only_together() -> None:
+    assert class_labels(["1", "-1"], "-1, 1") == ([1, -1], [-1, 1])
+    assert class_labels(["1", "b"], None) == (["1", "b"], ["1", "b"])
+    assert class_labels(["01", "1"], None) == (["01", "1"], ["01", "1"])
+    with pytest.raises(ValueError, match="'2' is not one of"):
+        class_labels(["1", "2"], "0,1")
+
+
+def test_unasked_for_options_do_not_exist(data: Path) -> None:
+    run("fit", data, *COMMON, "--tune", "1", code=2)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (["--label", "z"], "no column 'z'"),
+        (["--drop", "id"], "no column 'id'"),
+        (["--drop", "age", "--drop", "dose", "--drop", "weight, kg"], "no feature columns"),
+        (["--classes", "no,maybe"], "'yes' is not one of"),
+        (["--classes", "no,yes", "--classes-public"], "not both"),
+        (["--classes", "no,yes", "--epsilon", "0"], "epsilon must be"),
+        (["--classes", "no,yes", "--epsilon", "nan"], "epsilon must be"),
+        (["--classes", "no,yes", "--data-norm", "-1"], "data_norm must be"),
+        (["--classes", "no,yes", "--loss", "hinge"], "loss must be"),
+        (["--classes", "no,yes", "--l2", "-1"], "l2_reg_strength must be"),
+        (["--classes", "no,yes", "--out", "absent/m.json"], "no existing directory"),
+    ],
+)
+def test_refusals(data: Path, tmp_path: Path, arguments: list[str], reason: str) -> None:
+    out = tmp_path / "m.json"
+    result = run("fit", data, *COMMON, "--out", out, *arguments, code=2)
+    assert reason in result.stderr
+    assert "Traceback" not in result.output
+    assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        ("", "is empty"),
+        ("a,y\n", "has no rows"),
+        ("a,a,y\n1,2,no\n", "several columns 'a'"),
+        ("a,y\n1,no\n,yes\n", "row 1"),
+        ("a,y\n1,no\nx,yes\n", "'x'"),
+        ("a,y\n1,no\nnan,yes\n", "X"),
+        ("a,y\n1,no\n2\n", "column"),
+    ],
+)
+def test_bad_tables(tmp_path: Path, content: str, reason: str) -> None:
+    path = tmp_path / "bad.csv"
+    path.write_text(content)
+    result = run("fit", path, *COMMON, "--classes", "no,yes", "--out", tmp_path / "m", code=2)
+    assert reason in result.stderr
+
+
+def test_prediction_needs_the_model_and_its_columns(data: Path, tmp_path: Path) -> None:
+    model, other = tmp_path / "m.json", tmp_path / "other.csv"
+    run("fit", data, *COMMON, "--classes", "no,yes", "--out", model)
+    other.write_text("age,dose\n1,2\n")
+    assert "no column 'weight, kg'" in run("predict", model, other, code=2).stderr
+    model.write_text(model.read_text()[:-9])
+    assert "m.json" in run("predict", model, data, code=2).stderr
+    run("predict", tmp_path / "absent.json", data, code=2)
+
+
+def test_cost_without_data() -> None:
+    arguments = ["--n-samples", 1000, "--n-features", 10, "--epsilon", 1, "--data-norm", 1]
+    facts = json.loads(run("cost", *arguments, "--json").stdout)
+    assert facts["epsilon"] == 1
+    run("cost", *arguments)
+    run("cost", *arguments, "--epsilon", "inf", code=2)
+
+
+def test_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((300, 4)) / 4
+    y = (X[:, 0] > 0).astype(np.int64)
+    small = Dataset(X[:200], y[:200], X[200:], y[200:], data_norm=1.0)
+    monkeypatch.setattr(demo, "dataset", lambda: ("noise", small))
+    out = tmp_path / "deep" / "plot.png"
+    result = run("demo", "--repeats", 2, "--out", out)
+    assert result.stdout.count("logistic") == len(demo.EPSILONS)
+    assert out.read_bytes().startswith(b"\x89PNG")
+    facts = json.loads(run("demo", "--repeats", 1, "--out", out, "--json").stdout)
+    assert len(facts["fits"]) == 2 * len(demo.EPSILONS)
+
+
+def test_demo_data_needs_no_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PRIVLR_DATA", raising=False)
+    name, data = demo.dataset()
+    assert "digits" in name
+    assert data.X_train.shape == (1297, 64)
