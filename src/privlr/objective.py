@@ -13,6 +13,9 @@ __all__ = ["Accuracy", "Problem"]
 #: Unit roundoff of float64.
 UNIT = 2.0**-53
 
+#: Most rows that a pass sums without compensation (BLOCK_MAX in design.c).
+BLOCK_ROWS = 256
+
 
 def gamma(k: float) -> float:
     """Bound on the relative error of k successive float64 roundings, k u / (1 - k u)."""
@@ -25,13 +28,13 @@ class Accuracy:
 
     The bound follows a pass of the kernels operation by operation: raw
     predictions are sums of `width` products in any order; slopes are Lipschitz
-    in them; a gradient entry is a plain sum within a block of `block` rows and a
-    compensated one across blocks (Higham 2002, sections 3.1 and 4.3).
+    in them; a gradient entry is a plain sum within a block of at most `BLOCK_ROWS`
+    rows and a compensated one across blocks (Higham 2002, sections 3.1 and 4.3).
 
     Parameters
     ----------
-    n_samples, width, block : int
-        Rows, coefficients per output, and rows that are summed without compensation.
+    n_samples, width : int
+        Rows, and coefficients per output.
     n_outputs : int
         1, or the number of classes of the softmax loss.
     data_norm : float
@@ -43,7 +46,6 @@ class Accuracy:
 
     n_samples: int
     width: int
-    block: int
     n_outputs: int
     data_norm: float
     max_sample_weight: float = 1.0
@@ -81,7 +83,7 @@ class Accuracy:
         else:
             slope = raw / 2 + (2 * self.n_outputs + 8) * UNIT
         rows = self.n_samples * self.data_norm * self.max_sample_weight
-        data = rows * (gamma(self.block + 8) * (self.slope_norm + slope) + slope)
+        data = rows * (gamma(BLOCK_ROWS + 8) * (self.slope_norm + slope) + slope)
         return data + gamma(4) * (ridge * coef_norm + linear_norm + self.total_slope)
 
     def coef_bound(self, linear_norm: float, ridge: float, prior_norm: float) -> float:

@@ -347,7 +347,6 @@ def solve(
     accuracy = Accuracy(
         n,
         d,
-        design.block,
         1,
         design.longest(),
         1.0 if weights is None else float(weights.max()),
