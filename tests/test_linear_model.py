@@ -87,10 +87,7 @@ def test_without_noise_on_real_data(real_data, name):
 
 def test_layouts_give_one_model():
     X, y = data()
-    fits = [
-        PrivateLogisticRegression(1.0, classes=[0, 1], random_state=0)
-        for _ in range(3)
-    ]
+    fits = [PrivateLogisticRegression(1.0, classes=[0, 1], random_state=0) for _ in range(3)]
     with pytest.warns(PrivacyWarning):
         C = fits[0].fit(X, y)
         F = fits[1].fit(np.asfortranarray(X), y)
@@ -166,9 +163,9 @@ def test_a_failed_solve_stays_charged(monkeypatch):
     ledger = Ledger(limit=100)
     monkeypatch.setattr(optimize, "COEF_TOLERANCE", 1e-3)
     with pytest.raises(ConvergenceError):
-        PrivateLogisticRegression(
-            50.0, classes=[0, 1], l2_reg_strength=1e-5, ledger=ledger
-        ).fit(X, y)
+        PrivateLogisticRegression(50.0, classes=[0, 1], l2_reg_strength=1e-5, ledger=ledger).fit(
+            X, y
+        )
     assert ledger.spent == 50
 
 

@@ -58,8 +58,14 @@ def test_exact_loss_of_released_models(loss, relation):
         else:
             X2, y2 = X2[1:], y2[1:]
         found = privacy_loss(
-            released.coef[0], X, y, X2, y2,
-            beta=released.record.beta, kappa=released.record.kappa, loss=loss,
+            released.coef[0],
+            X,
+            y,
+            X2,
+            y2,
+            beta=released.record.beta,
+            kappa=released.record.kappa,
+            loss=loss,
         )
         assert abs(found) <= released.record.epsilon * (127 / 128) * (1 + 1e-9)
 
@@ -140,7 +146,9 @@ def test_the_certificate_can_be_reached():
         X = rng.normal(size=(n, d)) * 10.0 ** rng.uniform(-3, 3)
         planned = plan(epsilon, n_samples=n, width=d, l2_reg_strength=l2)
         objective_perturbation(
-            make_design(X, data_norm=1.0), rng.choice([-1.0, 1.0], size=n), planned,
+            make_design(X, data_norm=1.0),
+            rng.choice([-1.0, 1.0], size=n),
+            planned,
             random=RandomSource(trial),
         )
 
@@ -219,7 +227,7 @@ def test_planted_bug_same_noise_in_two_forked_children():
 
 def test_planted_bug_same_noise_in_two_joblib_workers():
     X, y = rows()
-    np.random.seed(0)
+    np.random.seed(0)  # noqa: NPY002 (it must not matter)
     found = Parallel(n_jobs=2)(delayed(release)(X, y) for _ in range(4))
     assert len({f.coef.tobytes() for f in found}) == 4
 
@@ -242,10 +250,16 @@ def test_calibration_of_a_caller_is_used_as_given():
         planned.accuracy,
         lattice_epsilon=0.01,
         prior_norm=0.0,
-        record=dict(
-            epsilon=1.0, neighboring_relation="replace_one", loss="logistic",
-            calibration="tight", beta=2.0, kappa=3.0, R=1.0, n_samples=60,
-        ),
+        record={
+            "epsilon": 1.0,
+            "neighboring_relation": "replace_one",
+            "loss": "logistic",
+            "calibration": "tight",
+            "beta": 2.0,
+            "kappa": 3.0,
+            "R": 1.0,
+            "n_samples": 60,
+        },
     )
     assert mine.record.lattice.epsilon == 0.01
     assert mine.calibration.kappa == 3.0

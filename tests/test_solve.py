@@ -31,7 +31,9 @@ def mean_gradient(X, y, w, l2, offset=0.0, prior=0.0, linear=0.0, weight=1.0):
     return X.T @ slope / len(y) + l2 * (w - prior) + np.asarray(linear) / len(y)
 
 
-@pytest.mark.parametrize(("n", "d", "l2"), [(200, 5, 1e-2), (500, 30, 1e-4), (40, 80, 1e-3), (1, 1, 1.0)])
+@pytest.mark.parametrize(
+    ("n", "d", "l2"), [(200, 5, 1e-2), (500, 30, 1e-4), (40, 80, 1e-3), (1, 1, 1.0)]
+)
 def test_the_gradient_vanishes_and_the_certificate_covers_it(n, d, l2):
     X, y = problem(n, d)
     result = solve(X, y, l2_reg_strength=l2)
@@ -48,7 +50,12 @@ def test_offset_prior_linear_and_weights_enter_the_objective():
     offset, prior, linear = rng.normal(size=300), rng.normal(size=7), 20 * rng.normal(size=7)
     weight = rng.random(300)
     result = solve(
-        X, y, l2_reg_strength=0.05, offset=offset, prior_mean=prior, linear=linear,
+        X,
+        y,
+        l2_reg_strength=0.05,
+        offset=offset,
+        prior_mean=prior,
+        linear=linear,
         sample_weight=weight,
     )
     gradient = mean_gradient(X, y, result.coef, 0.05, offset, prior, linear, weight)
@@ -149,8 +156,12 @@ def test_any_shape_ends_in_a_certificate(n, d, log_l2, log_scale, seed):
     assert np.isfinite(result.coef).all()
     assert np.linalg.norm(mean_gradient(X, y, result.coef, l2)) <= 2 * result.certificate
     # Reached what rounding allows, or what was asked for.
-    floor = 1e3 * UNIT * np.sqrt(n * d) * max(1.0, np.abs(X).max()) * (
-        1 + np.linalg.norm(result.coef) * np.abs(X).max()
+    floor = (
+        1e3
+        * UNIT
+        * np.sqrt(n * d)
+        * max(1.0, np.abs(X).max())
+        * (1 + np.linalg.norm(result.coef) * np.abs(X).max())
     )
     assert result.certificate.gradient_norm <= max(1e-9 * l2, floor)
 
@@ -167,7 +178,16 @@ def test_any_shape_ends_in_a_certificate(n, d, log_l2, log_scale, seed):
         lambda X, y: (np.vstack([X, 1e8 * X[:1]]), np.r_[y, -y[0]]),
         lambda X, y: (X * 1e-310, y),
     ],
-    ids=["zero", "duplicate", "constant", "scales", "separable", "one-label", "outlier", "denormal"],
+    ids=[
+        "zero",
+        "duplicate",
+        "constant",
+        "scales",
+        "separable",
+        "one-label",
+        "outlier",
+        "denormal",
+    ],
 )
 def test_awkward_columns_and_labels(make):
     X, y = make(*problem(150, 6))
@@ -331,5 +351,7 @@ PrivateLogisticRegression(1.0, classes=[0, 1]).fit(X, y)
 after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 print((after - before) * 1024 / X.nbytes)
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
     assert float(done.stdout) <= 0.25

@@ -12,26 +12,22 @@ enum { BLOCK_DOUBLES = 32768, BLOCK_MIN = 16, BLOCK_MAX = 256 };
 /* Beyond this length a product of a row with plausible coefficients may overflow. */
 static const double EXTREME_LENGTH = 1e150;
 
-int64_t privlr_design_block(const privlr_design *X)
-{
+int64_t privlr_design_block(const privlr_design *X) {
     int64_t rows = BLOCK_DOUBLES / (X->n_cols > 0 ? X->n_cols : 1);
     return rows < BLOCK_MIN ? BLOCK_MIN : rows > BLOCK_MAX ? BLOCK_MAX : rows;
 }
 
-size_t privlr_design_scratch(const privlr_design *X)
-{
+size_t privlr_design_scratch(const privlr_design *X) {
     if (X->index_bits)
         return 1;
     return (size_t)privlr_design_block(X) * (size_t)X->n_cols;
 }
 
-static int64_t csr_at(const void *p, int bits, int64_t k)
-{
+static int64_t csr_at(const void *p, int bits, int64_t k) {
     return bits == 32 ? (int64_t)((const int32_t *)p)[k] : ((const int64_t *)p)[k];
 }
 
-static double value_at(const privlr_design *X, int64_t k)
-{
+static double value_at(const privlr_design *X, int64_t k) {
     return X->is_float32 ? (double)((const float *)X->values)[k] : ((const double *)X->values)[k];
 }
 
@@ -44,8 +40,7 @@ typedef struct {
 } block_view;
 
 static void copy_rows(const privlr_design *X, int64_t first, int64_t count, ptrdiff_t ld,
-                      double *out)
-{
+                      double *out) {
     const int64_t rs = X->row_stride, cs = X->col_stride;
     /* Walk the source along its short stride; sixteen rows at a time keep the
      * destination's lines in the cache when that means writing columns. */
@@ -64,8 +59,8 @@ static void copy_rows(const privlr_design *X, int64_t first, int64_t count, ptrd
     }
 }
 
-static block_view view_block(const privlr_design *X, int64_t first, int64_t count, double *scratch)
-{
+static block_view view_block(const privlr_design *X, int64_t first, int64_t count,
+                             double *scratch) {
     if (!X->is_float32 && X->col_stride == 1)
         return (block_view){(const double *)X->values + first * X->row_stride,
                             (ptrdiff_t)X->row_stride, 0};
@@ -75,8 +70,7 @@ static block_view view_block(const privlr_design *X, int64_t first, int64_t coun
     return (block_view){scratch, (ptrdiff_t)X->n_cols, 0};
 }
 
-static double csr_row_dot(const privlr_design *X, int64_t i, const double *w)
-{
+static double csr_row_dot(const privlr_design *X, int64_t i, const double *w) {
     const int64_t end = csr_at(X->indptr, X->index_bits, i + 1);
     double total = 0.0;
     for (int64_t k = csr_at(X->indptr, X->index_bits, i); k < end; k++)
@@ -85,8 +79,7 @@ static double csr_row_dot(const privlr_design *X, int64_t i, const double *w)
 }
 
 void privlr_design_dots(const privlr_design *X, int64_t first, int64_t count, const double *w,
-                        double *scratch, double *out)
-{
+                        double *scratch, double *out) {
     memset(out, 0, (size_t)count * sizeof *out);
     if (X->index_bits) {
         for (int64_t i = 0; i < count; i++)
@@ -108,8 +101,7 @@ void privlr_design_dots(const privlr_design *X, int64_t first, int64_t count, co
 }
 
 void privlr_design_sums(const privlr_design *X, int64_t first, int64_t count, const double *c,
-                        double *scratch, double *out)
-{
+                        double *scratch, double *out) {
     double scaled[BLOCK_MAX];
     double constant = 0.0;
     for (int64_t i = 0; i < count; i++) {
@@ -134,9 +126,8 @@ void privlr_design_sums(const privlr_design *X, int64_t first, int64_t count, co
         out[X->n_cols] = X->intercept * constant;
 }
 
-void privlr_design_pack(const privlr_design *X, int64_t first, int64_t count,
-                        const double *factor, double *packed)
-{
+void privlr_design_pack(const privlr_design *X, int64_t first, int64_t count, const double *factor,
+                        double *packed) {
     const int64_t width = privlr_design_width(X);
     copy_rows(X, first, count, (ptrdiff_t)width, packed);
     for (int64_t i = 0; i < count; i++) {
@@ -150,8 +141,7 @@ void privlr_design_pack(const privlr_design *X, int64_t first, int64_t count,
 }
 
 void privlr_design_outer(const privlr_design *X, int64_t first, int64_t count, const double *h,
-                         double *upper)
-{
+                         double *upper) {
     const int64_t width = privlr_design_width(X), last = X->n_cols;
     for (int64_t i = 0; i < count; i++) {
         const double s = X->row_scale ? X->row_scale[first + i] : 1.0;
@@ -175,8 +165,7 @@ void privlr_design_outer(const privlr_design *X, int64_t first, int64_t count, c
 
 /* Where row i starts, how far apart its elements are, and how many there are. */
 static void row_extent(const privlr_design *X, int64_t i, int64_t *start, int64_t *step,
-                       int64_t *length)
-{
+                       int64_t *length) {
     if (X->index_bits) {
         *start = csr_at(X->indptr, X->index_bits, i);
         *length = csr_at(X->indptr, X->index_bits, i + 1) - *start;
@@ -189,8 +178,7 @@ static void row_extent(const privlr_design *X, int64_t i, int64_t *start, int64_
 }
 
 /* Length of (x_i, intercept), safe for any finite input; infinite or NaN otherwise. */
-static double row_length(const privlr_design *X, int64_t i)
-{
+static double row_length(const privlr_design *X, int64_t i) {
     int64_t start, step, length;
     row_extent(X, i, &start, &step, &length);
     double square = X->intercept * X->intercept;
@@ -225,8 +213,7 @@ static double row_length(const privlr_design *X, int64_t i)
 }
 
 privlr_status privlr_design_clip(const privlr_design *X, double bound, double *scale_out,
-                                 int64_t *row)
-{
+                                 int64_t *row) {
     /* The computed length has a relative error below (width + 4)/2 units, the
      * quotient one more; twice that covers the rounding of the margin itself. */
     const double slack = 1.0 - (double)(privlr_design_width(X) + 8) * DBL_EPSILON;
@@ -255,8 +242,7 @@ privlr_status privlr_design_clip(const privlr_design *X, double bound, double *s
     return status;
 }
 
-double privlr_design_longest(const privlr_design *X)
-{
+double privlr_design_longest(const privlr_design *X) {
     double longest = 0.0;
     for (int64_t i = 0; i < X->n_rows; i++) {
         const double length = row_length(X, i) * (X->row_scale ? X->row_scale[i] : 1.0);

@@ -13,19 +13,18 @@
 #include "status.h"
 
 typedef struct {
-    int64_t n_rows, n_cols;          /* of the stored matrix, without the constant column */
-    const void *values;              /* float64 or float32; CSR data if index_bits != 0 */
+    int64_t n_rows, n_cols; /* of the stored matrix, without the constant column */
+    const void *values;     /* float64 or float32; CSR data if index_bits != 0 */
     int is_float32;
-    int64_t row_stride, col_stride;  /* dense, in elements; any sign */
-    const void *indices, *indptr;    /* CSR */
-    int index_bits;                  /* 32 or 64 for CSR, 0 for dense */
-    const double *row_scale;         /* NULL: every factor is 1 */
-    double intercept;                /* 0: no constant column */
+    int64_t row_stride, col_stride; /* dense, in elements; any sign */
+    const void *indices, *indptr;   /* CSR */
+    int index_bits;                 /* 32 or 64 for CSR, 0 for dense */
+    const double *row_scale;        /* NULL: every factor is 1 */
+    double intercept;               /* 0: no constant column */
 } privlr_design;
 
 /* Number of coefficients: columns and, where there is one, the constant. */
-static inline int64_t privlr_design_width(const privlr_design *X)
-{
+static inline int64_t privlr_design_width(const privlr_design *X) {
     return X->n_cols + (X->intercept != 0.0);
 }
 
@@ -44,8 +43,8 @@ void privlr_design_sums(const privlr_design *X, int64_t first, int64_t count, co
                         double *scratch, double *out);
 
 /* packed[i - first, :] = factor[i - first] a_i, row-major, width columns (dense only) */
-void privlr_design_pack(const privlr_design *X, int64_t first, int64_t count,
-                        const double *factor, double *packed);
+void privlr_design_pack(const privlr_design *X, int64_t first, int64_t count, const double *factor,
+                        double *packed);
 
 /* upper triangle (column-major) += sum_i h[i - first] a_i a_i'  (CSR only) */
 void privlr_design_outer(const privlr_design *X, int64_t first, int64_t count, const double *h,

@@ -14,13 +14,11 @@ typedef struct {
     double *s, *y, rho[PAIRS], alpha[PAIRS], scale;
 } pairs;
 
-static double *pair_at(const pairs *p, double *base, int age)
-{
+static double *pair_at(const pairs *p, double *base, int age) {
     return base + (size_t)((p->newest - age + 2 * PAIRS) % PAIRS) * (size_t)p->n;
 }
 
-static void pairs_add(pairs *p, const privlr_point *from, const privlr_point *to)
-{
+static void pairs_add(pairs *p, const privlr_point *from, const privlr_point *to) {
     p->newest = (p->newest + 1) % PAIRS;
     double *s = pair_at(p, p->s, 0), *y = pair_at(p, p->y, 0);
     for (int64_t j = 0; j < p->n; j++) {
@@ -39,8 +37,7 @@ static void pairs_add(pairs *p, const privlr_point *from, const privlr_point *to
 }
 
 /* The two-loop recursion: direction = -(inverse Hessian estimate) gradient. */
-static void pairs_direction(pairs *p, const double *gradient, double *direction)
-{
+static void pairs_direction(pairs *p, const double *gradient, double *direction) {
     for (int64_t j = 0; j < p->n; j++)
         direction[j] = -gradient[j];
     for (int age = 0; age < p->count; age++) {
@@ -62,8 +59,7 @@ static void pairs_direction(pairs *p, const double *gradient, double *direction)
 }
 
 privlr_status privlr_lbfgs(const privlr_objective *f, const privlr_blas *blas, double tolerance,
-                           int max_passes, double *w, privlr_progress *progress)
-{
+                           int max_passes, double *w, privlr_progress *progress) {
     const size_t n = (size_t)privlr_objective_size(f);
     privlr_workspace work;
     privlr_status status = privlr_workspace_init(&work, f, 0);

@@ -7,8 +7,7 @@ enum { TRIALS = 30, TRIALS_IN_NOISE = 3 };
 
 int privlr_line_search(const privlr_objective *f, const privlr_blas *blas, privlr_workspace *work,
                        const privlr_point *from, const double *direction, double slope,
-                       double shrink, privlr_point *to)
-{
+                       double shrink, privlr_point *to) {
     const int64_t size = privlr_objective_size(f);
     /* Below this decrease the values are rounding noise and only slopes count. */
     const double noise = 16.0 * DBL_EPSILON * fabs(from->value);
@@ -20,8 +19,7 @@ int privlr_line_search(const privlr_objective *f, const privlr_blas *blas, privl
     for (;;) {
         for (int64_t j = 0; j < size; j++)
             to->w[j] = from->w[j] + step * direction[j];
-        to->value =
-            privlr_objective_evaluate(f, blas, work, to->w, to->gradient, to->hessian);
+        to->value = privlr_objective_evaluate(f, blas, work, to->w, to->gradient, to->hessian);
         evaluations++;
         const double here = privlr_dot(size, to->gradient, direction);
         const int finite = isfinite(to->value) && isfinite(here);
@@ -43,10 +41,9 @@ int privlr_line_search(const privlr_objective *f, const privlr_blas *blas, privl
             step *= fmin(10.0, fmax(2.0, secant / step));
         } else {
             const double width = high - low;
-            const double secant =
-                high_slope > 0.0 && isfinite(high_slope)
-                    ? low + width * low_slope / (low_slope - high_slope)
-                    : low + 0.25 * width;
+            const double secant = high_slope > 0.0 && isfinite(high_slope)
+                                      ? low + width * low_slope / (low_slope - high_slope)
+                                      : low + 0.25 * width;
             step = fmin(high - 0.1 * width, fmax(low + 0.1 * width, secant));
         }
     }

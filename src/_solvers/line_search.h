@@ -4,8 +4,7 @@
 
 #include "objective.h"
 
-static inline double privlr_dot(int64_t n, const double *a, const double *b)
-{
+static inline double privlr_dot(int64_t n, const double *a, const double *b) {
     double lane[4] = {0.0, 0.0, 0.0, 0.0};
     int64_t j = 0;
     for (; j + 4 <= n; j += 4)

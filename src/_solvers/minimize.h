@@ -6,8 +6,8 @@
 #include "objective.h"
 
 typedef struct {
-    double gradient_norm;  /* of the sum-form objective, at the returned point */
-    int passes;            /* evaluations over all rows */
+    double gradient_norm; /* of the sum-form objective, at the returned point */
+    int passes;           /* evaluations over all rows */
 } privlr_progress;
 
 /* Both take the starting point in w and leave the point with the smallest

@@ -12,8 +12,7 @@ enum { PATIENCE = 3 };
  * `diagonal` keep H, so that a factorisation that fails can be tried again
  * with a larger shift: only rounding makes H indefinite. */
 static void newton_direction(int n, const privlr_blas *blas, double *hessian, double *diagonal,
-                             const double *gradient, double *direction)
-{
+                             const double *gradient, double *direction) {
     double trace = 0.0, shift = 0.0;
     for (int j = 0; j < n; j++) {
         diagonal[j] = hessian[j + (size_t)j * n];
@@ -40,8 +39,7 @@ static void newton_direction(int n, const privlr_blas *blas, double *hessian, do
 }
 
 privlr_status privlr_newton(const privlr_objective *f, const privlr_blas *blas, double tolerance,
-                            int max_passes, double *w, privlr_progress *progress)
-{
+                            int max_passes, double *w, privlr_progress *progress) {
     const size_t n = (size_t)privlr_objective_size(f);
     privlr_workspace work;
     privlr_status status = privlr_workspace_init(&work, f, 1);

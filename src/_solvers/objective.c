@@ -7,8 +7,7 @@
 #include "logistic.h"
 
 privlr_status privlr_workspace_init(privlr_workspace *work, const privlr_objective *f,
-                                    int with_hessian)
-{
+                                    int with_hessian) {
     const size_t rows = (size_t)privlr_design_block(&f->X);
     const size_t width = (size_t)privlr_design_width(&f->X);
     const size_t outputs = (size_t)f->n_outputs;
@@ -29,15 +28,13 @@ privlr_status privlr_workspace_init(privlr_workspace *work, const privlr_objecti
     return PRIVLR_OK;
 }
 
-void privlr_workspace_free(privlr_workspace *work)
-{
+void privlr_workspace_free(privlr_workspace *work) {
     free(work->memory);
     work->memory = NULL;
 }
 
 /* Neumaier's sum, one step: carry keeps what adding `value` to `*sum` rounds away. */
-static void add_compensated(int64_t n, const double *value, double *sum, double *carry)
-{
+static void add_compensated(int64_t n, const double *value, double *sum, double *carry) {
     for (int64_t j = 0; j < n; j++) {
         const double s = sum[j], v = value[j], t = s + v, z = t - s;
         carry[j] += (s - (t - z)) + (v - z);
@@ -48,8 +45,7 @@ static void add_compensated(int64_t n, const double *value, double *sum, double 
 /* Softmax loss of one block, outputs x rows: raw in, slope out. Shifting by the
  * largest raw prediction keeps every exponential in [0, 1]. */
 static double softmax_block(const privlr_objective *f, int64_t first, int64_t count, double *raw,
-                            double *slope)
-{
+                            double *slope) {
     const int64_t outputs = f->n_outputs;
     double loss = 0.0;
     for (int64_t i = 0; i < count; i++) {
@@ -68,8 +64,7 @@ static double softmax_block(const privlr_objective *f, int64_t first, int64_t co
 }
 
 static void raw_predictions(const privlr_objective *f, int64_t first, int64_t count,
-                            const double *w, privlr_workspace *work)
-{
+                            const double *w, privlr_workspace *work) {
     const int64_t width = privlr_design_width(&f->X), outputs = f->n_outputs;
     for (int64_t c = 0; c < outputs; c++) {
         double *raw = work->raw + c * count;
@@ -81,8 +76,7 @@ static void raw_predictions(const privlr_objective *f, int64_t first, int64_t co
 }
 
 static void add_curvature(const privlr_objective *f, const privlr_blas *blas, int64_t first,
-                          int64_t count, privlr_workspace *work, double *hessian)
-{
+                          int64_t count, privlr_workspace *work, double *hessian) {
     if (f->X.index_bits) {
         privlr_design_outer(&f->X, first, count, work->curvature, hessian);
         return;
@@ -97,8 +91,7 @@ static void add_curvature(const privlr_objective *f, const privlr_blas *blas, in
 
 double privlr_objective_evaluate(const privlr_objective *f, const privlr_blas *blas,
                                  privlr_workspace *work, const double *w, double *gradient_out,
-                                 double *hessian_out)
-{
+                                 double *hessian_out) {
     const int64_t n = f->X.n_rows, block = privlr_design_block(&f->X);
     const int64_t width = privlr_design_width(&f->X), size = privlr_objective_size(f);
     double loss = 0.0, loss_carry = 0.0;

@@ -23,16 +23,15 @@ typedef struct {
 typedef struct {
     privlr_design X;
     const double *y;
-    const double *sample_weight;  /* NULL: ones */
-    const double *offset;         /* NULL: zeros */
-    int loss;                     /* PRIVLR_LOSS_*, for one output */
+    const double *sample_weight; /* NULL: ones */
+    const double *offset;        /* NULL: zeros */
+    int loss;                    /* PRIVLR_LOSS_*, for one output */
     int64_t n_outputs;
     double ridge;
 } privlr_objective;
 
 /* Number of coefficients. */
-static inline int64_t privlr_objective_size(const privlr_objective *f)
-{
+static inline int64_t privlr_objective_size(const privlr_objective *f) {
     return privlr_design_width(&f->X) * f->n_outputs;
 }
 

@@ -2,8 +2,7 @@
 
 enum { LANES = 16, PANEL = 4 };
 
-static double lanes_total(const double *lane)
-{
+static double lanes_total(const double *lane) {
     double half[LANES / 2];
     for (int k = 0; k < LANES / 2; k++)
         half[k] = lane[k] + lane[k + LANES / 2];
@@ -11,8 +10,7 @@ static double lanes_total(const double *lane)
            ((half[1] + half[5]) + (half[3] + half[7]));
 }
 
-static double row_dot(size_t length, const double *restrict x, const double *restrict w)
-{
+static double row_dot(size_t length, const double *restrict x, const double *restrict w) {
     double lane[LANES] = {0};
     size_t j = 0;
     for (; j + LANES <= length; j += LANES)
@@ -25,8 +23,7 @@ static double row_dot(size_t length, const double *restrict x, const double *res
 
 /* Four rows share every load of w. */
 static void panel_dots(size_t length, const double *restrict x, ptrdiff_t stride,
-                       const double *restrict w, double *restrict out)
-{
+                       const double *restrict w, double *restrict out) {
     const double *x0 = x, *x1 = x + stride, *x2 = x + 2 * stride, *x3 = x + 3 * stride;
     double a[LANES] = {0}, b[LANES] = {0}, c[LANES] = {0}, d[LANES] = {0};
     size_t j = 0;
@@ -51,8 +48,7 @@ static void panel_dots(size_t length, const double *restrict x, ptrdiff_t stride
 }
 
 void privlr_rows_dots(size_t rows, size_t length, const double *x, ptrdiff_t stride,
-                      const double *w, double *out)
-{
+                      const double *w, double *out) {
     size_t i = 0;
     for (; i + PANEL <= rows; i += PANEL)
         panel_dots(length, x + (ptrdiff_t)i * stride, stride, w, out + i);
@@ -61,8 +57,7 @@ void privlr_rows_dots(size_t rows, size_t length, const double *x, ptrdiff_t str
 }
 
 void privlr_rows_sums(size_t rows, size_t length, const double *x, ptrdiff_t stride,
-                      const double *c, double *restrict out)
-{
+                      const double *c, double *restrict out) {
     size_t i = 0;
     for (; i + PANEL <= rows; i += PANEL) {
         const double *restrict x0 = x + (ptrdiff_t)i * stride;

@@ -221,23 +221,23 @@ def plan(
         accuracy,
         lattice_epsilon=lattice_epsilon,
         prior_norm=prior_norm,
-        record=dict(
-            epsilon=whole,
-            neighboring_relation=neighboring_relation,
-            loss=loss,
-            calibration=calibration,
-            beta=chosen.beta,
-            kappa=chosen.kappa,
-            R=accuracy.data_norm,
-            n_samples=n_samples,
-            max_sample_weight=accuracy.max_sample_weight,
-            n_classes=n_classes,
-            public=public,
-            charges=(
+        record={
+            "epsilon": whole,
+            "neighboring_relation": neighboring_relation,
+            "loss": loss,
+            "calibration": calibration,
+            "beta": chosen.beta,
+            "kappa": chosen.kappa,
+            "R": accuracy.data_norm,
+            "n_samples": n_samples,
+            "max_sample_weight": accuracy.max_sample_weight,
+            "n_classes": n_classes,
+            "public": public,
+            "charges": (
                 Charge("objective perturbation", Fraction(whole) - Fraction(lattice_epsilon)),
                 Charge("lattice release", Fraction(lattice_epsilon)),
             ),
-        ),
+        },
     )
 
 
@@ -303,7 +303,9 @@ def certify(
     certificate = 4 * (rounding + NOISE_ERROR * noise_norm)
     distance = 2 * certificate / calibration.kappa
     if not (math.isfinite(certificate) and math.isfinite(distance) and distance > 1e-300):
-        raise InvalidParameterError("epsilon", "within the range of a certified release", record["epsilon"])
+        raise InvalidParameterError(
+            "epsilon", "within the range of a certified release", record["epsilon"]
+        )
     step = 2.0 ** math.floor(math.log2(distance / (16 * math.sqrt(dimension))))
     steps = math.ceil(math.sqrt(dimension) * distance / step) + dimension
     scale = math.ceil(steps / lattice_epsilon)
@@ -312,7 +314,9 @@ def certify(
             "epsilon", f"at least {128 * steps / MAX_SCALE:.2g} at this size", record["epsilon"]
         )
     if coef_bound / step > 2.0**61:
-        raise InvalidParameterError("data_norm", "within the range of a lattice", accuracy.data_norm)
+        raise InvalidParameterError(
+            "data_norm", "within the range of a lattice", accuracy.data_norm
+        )
     lattice = Lattice(step=step, scale=scale, epsilon=lattice_epsilon)
     return Plan(
         calibration=calibration,

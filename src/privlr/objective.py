@@ -114,7 +114,8 @@ class Accuracy:
 class Problem:
     """A frozen ridge logistic regression in sum form,
 
-        F(w) = sum_i weight_i phi(offset_i + a_i . w, y_i) + ridge/2 ||w - prior_mean||^2 + linear . w
+        F(w) = sum_i weight_i phi(offset_i + a_i . w, y_i)
+               + ridge/2 ||w - prior_mean||^2 + linear . w
 
     Parameters
     ----------

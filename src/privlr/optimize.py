@@ -216,9 +216,11 @@ def minimize(problem: Problem, *, method: str | None = None) -> Minimum:
         shift -= problem.linear / problem.ridge
     offset = None if problem.offset is None else np.array(problem.offset).reshape(n, outputs)
     if shift.any():
-        moved = np.column_stack([design.dots(shift[c * width : (c + 1) * width]) for c in range(outputs)])
+        moved = np.column_stack(
+            [design.dots(shift[c * width : (c + 1) * width]) for c in range(outputs)]
+        )
         offset = moved if offset is None else offset + moved
-    shared = dict(sample_weight=problem.sample_weight, loss=problem.loss, n_outputs=outputs)
+    shared = {"sample_weight": problem.sample_weight, "loss": problem.loss, "n_outputs": outputs}
     objective = Objective(
         design,
         problem.y,
@@ -353,7 +355,8 @@ def solve(
         0.0 if offsets is None else float(np.abs(offsets).max()),
     )
     error = accuracy.gradient_error(
-        float(np.linalg.norm(found.coef)) + (0.0 if center is None else float(np.linalg.norm(center))),
+        float(np.linalg.norm(found.coef))
+        + (0.0 if center is None else float(np.linalg.norm(center))),
         0.0 if slope is None else float(np.linalg.norm(slope)),
         problem.ridge,
     )

@@ -9,9 +9,7 @@ STATUS: dict[int, str]
 class Design:
     row_scale: NDArray[np.float64] | None
     intercept: float
-    def __init__(
-        self, X: Any, shape: tuple[int, int], intercept: float = 0.0
-    ) -> None: ...
+    def __init__(self, X: Any, shape: tuple[int, int], intercept: float = 0.0) -> None: ...
     @property
     def shape(self) -> tuple[int, int]: ...
     @property
