@@ -1,0 +1,13 @@
+import numpy as np
+from numpy.typing import NDArray
+
+def sphere(
+    d: int, rate: float, key: bytes | None = None
+) -> tuple[NDArray[np.float64], float]: ...
+def discrete_laplace(n: int, scale: int, key: bytes | None = None) -> NDArray[np.int64]: ...
+def rounded_gaussian(
+    mean: NDArray[np.float64], sigma: float, grid: float, key: bytes | None = None
+) -> NDArray[np.float64]: ...
+def _keystream(
+    key: bytes | None, n: int, first_block: int = 0
+) -> NDArray[np.uint64]: ...
