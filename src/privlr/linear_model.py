@@ -1,0 +1,481 @@
+"""Differentially private logistic regression with the scikit-learn API."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import expit, softmax
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from privlr._validation import check_integer
+from privlr.exceptions import InvalidParameterError, PrivacyWarning
+from privlr.mechanisms import Plan, RandomSource, objective_perturbation, plan
+from privlr.optimize import make_design
+from privlr.privacy import Charge, Ledger, PrivacyRecord, exact
+
+__all__ = ["PrivateLogisticRegression"]
+
+
+def declared_classes(classes: Any, y: NDArray[Any] | None = None) -> NDArray[Any]:
+    """Return the sorted classes that a caller declared, or those in y if they are public.
+
+    Parameters
+    ----------
+    classes : sequence, or "public"
+    y : ndarray of shape (n,) or None, default=None
+        Needed for "public" only.
+
+    Returns
+    -------
+    ndarray of shape (n_classes,)
+
+    Raises
+    ------
+    InvalidParameterError
+        Fewer than two classes, repeated ones, or none declared.
+    """
+    accepted = "the two or more possible labels, or 'public' if the labels in y are no secret"
+    if isinstance(classes, str) and classes == "public":
+        found = np.unique(np.asarray(y))
+        if len(found) < 2:
+            raise InvalidParameterError("y", "of at least two classes (not one class)", found)
+        return found
+    if classes is None or isinstance(classes, str):
+        raise InvalidParameterError("classes", accepted, classes)
+    try:
+        given = np.asarray(classes)
+        found = np.unique(given)
+    except (TypeError, ValueError):
+        raise InvalidParameterError("classes", accepted, classes) from None
+    if given.ndim != 1 or len(found) < 2 or len(found) != len(given):
+        raise InvalidParameterError("classes", accepted, classes)
+    return found
+
+
+def encode_labels(y: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.float64]:
+    """Return -1 and +1 for two classes, and class indices for more.
+
+    Parameters
+    ----------
+    y : ndarray of shape (n,)
+    classes : ndarray of shape (n_classes,)
+        Sorted.
+
+    Returns
+    -------
+    ndarray of shape (n,), float64
+
+    Raises
+    ------
+    InvalidParameterError
+        y holds a label that is not among the classes.
+    """
+    try:
+        index = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
+        known = classes[index] == y
+    except TypeError:
+        known = np.zeros(1, dtype=bool)
+    if not np.all(known):
+        # The label itself is not shown: it is private.
+        raise InvalidParameterError("y", f"among the classes {classes.tolist()}", "another label")
+    return index.astype(np.float64) if len(classes) > 2 else 2.0 * index - 1.0
+
+
+def checked_weights(
+    sample_weight: ArrayLike | None, n_samples: int, bound: float
+) -> NDArray[np.float64] | None:
+    """Return weights as an array after checking them against their public bound.
+
+    Parameters
+    ----------
+    sample_weight : array-like of shape (n,) or None
+    n_samples : int
+    bound : float
+
+    Returns
+    -------
+    ndarray of shape (n,) or None
+
+    Raises
+    ------
+    InvalidParameterError
+        Wrong shape, or a weight outside [0, bound].
+    """
+    if sample_weight is None:
+        return None
+    accepted = f"{n_samples} numbers from 0 to max_sample_weight={bound:g}"
+    if isinstance(sample_weight, str):
+        raise InvalidParameterError("sample_weight", accepted, sample_weight)
+    weights = np.ascontiguousarray(sample_weight, dtype=np.float64)
+    if weights.shape != (n_samples,):
+        raise InvalidParameterError("sample_weight", accepted, f"shape {weights.shape}")
+    if not ((weights >= 0) & (weights <= bound)).all():
+        raise InvalidParameterError("sample_weight", accepted, "a weight outside")
+    return weights
+
+
+def random_source(random_state: Any) -> RandomSource:
+    """Return the system's generator for None, else a seeded source and a warning.
+
+    Parameters
+    ----------
+    random_state : None, int or numpy.random.RandomState
+
+    Returns
+    -------
+    RandomSource
+    """
+    if random_state is None:
+        return RandomSource()
+    words = check_random_state(random_state).randint(0, 2**32, size=4, dtype=np.uint64)
+    warnings.warn(
+        "random_state is set, so the noise can be repeated and this model is NOT private; "
+        "leave it at None except in tests",
+        PrivacyWarning,
+        stacklevel=3,
+    )
+    return RandomSource(seed=int.from_bytes(words.tobytes(), "little"))
+
+
+class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):
+    """Logistic regression under pure epsilon-differential privacy.
+
+    Minimises, by objective perturbation, the ridge-regularised mean loss of rows clipped
+    to `data_norm` and releases the certified minimiser on a lattice. Two classes use the
+    logistic or capped loss, more of them one joint softmax.
+
+    Parameters
+    ----------
+    epsilon : float
+        Privacy budget of one `fit`, in nats.
+    data_norm : float, default=1.0
+        Rows, with the constant 1 of the intercept appended, are clipped to this Euclidean
+        length. A constant that must not be computed from the data.
+    l2_reg_strength : float or "auto", default="auto"
+        lambda of the mean-loss objective; raised where the mechanism needs more.
+        "auto" depends on public quantities only: data_norm^2 d/(2 n epsilon).
+    loss : {"logistic", "capped"}, default="logistic"
+        "capped" continues the loss by its tangent below margin 0. It needs half the
+        noise, and its probabilities are calibrated less well. Two classes only.
+    calibration : {"tight", "cms2011"}, default="tight"
+        "cms2011" is the published calibration, for replication.
+    neighboring_relation : {"replace_one", "add_remove"}, default="replace_one"
+        What the guarantee hides: the values of a row, or its presence too.
+    fit_intercept : bool, default=True
+        Append a constant 1 to each row. The intercept is clipped and penalised with the
+        rest: an unpenalised one has unbounded privacy loss.
+    classes : sequence or "public"
+        The possible labels, declared. "public" takes them from y, and says in the record
+        that they were no secret.
+    max_sample_weight : float, default=1.0
+        Bound on every sample weight.
+    public_n_samples : int or None, default=None
+        Needed under "add_remove", where the number of rows is private: a number declared
+        without looking, at least half the rows.
+    prior_mean : array-like of shape (n_coefficients,) or None, default=None
+        Public or privately released coefficients (the intercept last, class after class)
+        that the penalty is centred at.
+    ledger : privlr.privacy.Ledger or None, default=None
+        Charged before noise is drawn. Clones share it.
+    n_jobs : int or None, default=None
+        Threads of a fit. Results do not depend on it; one is used at present.
+    random_state : int, RandomState or None, default=None
+        None draws from the operating system. Anything else repeats the noise: it warns,
+        and `privacy_.private` is then False.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
+        Released coefficients, float64.
+    intercept_ : ndarray of shape (1,) or (n_classes,)
+        Released intercepts; zero without `fit_intercept`.
+    classes_ : ndarray of shape (n_classes,)
+        Sorted labels.
+    n_features_in_ : int
+        Number of columns.
+    feature_names_in_ : ndarray of str
+        Only for tables with named columns.
+    privacy_ : PrivacyRecord
+        The guarantee, and the public constants behind it.
+
+    Notes
+    -----
+    **Guarantee.** Everything `fit` stores is epsilon-differentially private together
+    (delta = 0), for the program as it runs in floating point.
+
+    **Neighbouring relation.** `neighboring_relation`; the number of rows is public under
+    "replace_one".
+
+    **Assumptions.** One row per person; constructor parameters, the number of columns and
+    their names are chosen without looking at the private data.
+
+    **Source.** Chaudhuri, Monteleoni and Sarwate, JMLR 12 (2011), Algorithm 2, with the
+    calibration of :func:`privlr.privacy.calibrate`.
+
+    **Not covered.** Preprocessing fitted to the same data, the choice of parameters by
+    looking at results, timing, and whether a fit fails.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from privlr import PrivateLogisticRegression
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(2000, 3)) / 4
+    >>> y = np.where(X[:, 0] + X[:, 1] > 0, "yes", "no")
+    >>> model = PrivateLogisticRegression(epsilon=4, classes=["no", "yes"]).fit(X, y)
+    >>> model.privacy_.private
+    True
+    """
+
+    def __init__(
+        self,
+        epsilon: float,
+        *,
+        data_norm: float = 1.0,
+        l2_reg_strength: float | str = "auto",
+        loss: str = "logistic",
+        calibration: str = "tight",
+        neighboring_relation: str = "replace_one",
+        fit_intercept: bool = True,
+        classes: Any = None,
+        max_sample_weight: float = 1.0,
+        public_n_samples: int | None = None,
+        prior_mean: ArrayLike | None = None,
+        ledger: Ledger | None = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.data_norm = data_norm
+        self.l2_reg_strength = l2_reg_strength
+        self.loss = loss
+        self.calibration = calibration
+        self.neighboring_relation = neighboring_relation
+        self.fit_intercept = fit_intercept
+        self.classes = classes
+        self.max_sample_weight = max_sample_weight
+        self.public_n_samples = public_n_samples
+        self.prior_mean = prior_mean
+        self.ledger = ledger
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def privacy_cost(
+        self, n_samples: int | None = None, n_features: int | None = None
+    ) -> PrivacyRecord | Charge:
+        """Tell what `fit` will cost, without any data.
+
+        Parameters
+        ----------
+        n_samples, n_features : int or None, default=None
+            Shape of the data to come. `classes` must be declared then.
+
+        Returns
+        -------
+        Charge or PrivacyRecord
+            Epsilon and delta; with a shape, the whole record of such a fit: noise rate,
+            ridge, certificate and lattice.
+        """
+        if n_samples is None or n_features is None:
+            self._plan(1, 1, 2)
+            return Charge(type(self).__name__, exact("epsilon", self.epsilon))
+        if isinstance(self.classes, str):
+            raise InvalidParameterError("classes", "declared, to plan without data", self.classes)
+        n_classes = len(declared_classes(self.classes))
+        return self._plan(n_samples, n_features, n_classes).record
+
+    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Fit and release a model.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            float64, float32 and CSR are used without a copy.
+        y : array-like of shape (n_samples,)
+            Labels.
+        sample_weight : array-like of shape (n_samples,) or None, default=None
+            From 0 to `max_sample_weight`.
+
+        Returns
+        -------
+        PrivateLogisticRegression
+            The estimator.
+
+        Raises
+        ------
+        InvalidParameterError
+            Bad parameters or data; no budget is spent.
+        PrivacyBudgetError
+            The ledger does not hold `epsilon`.
+        ConvergenceError
+            The certificate was not met; the budget stays spent.
+        """
+        X, y = validate_data(
+            self,
+            X,
+            y,
+            accept_sparse="csr",
+            dtype=[np.float64, np.float32],
+            ensure_all_finite=False,
+        )
+        check_classification_targets(y)
+        classes = declared_classes(self.classes, y)
+        labels = encode_labels(y, classes)
+        planned = self._plan(X.shape[0], X.shape[1], len(classes))
+        weights = checked_weights(sample_weight, X.shape[0], planned.accuracy.max_sample_weight)
+        prior = self._prior(planned.dimension)
+        design = make_design(
+            X,
+            intercept=1.0 if self.fit_intercept else 0.0,
+            data_norm=planned.accuracy.data_norm,
+        )
+        source = random_source(self.random_state)
+        if self.ledger is not None:
+            self.ledger.charge(
+                type(self).__name__,
+                self.epsilon,
+                note="" if source.seed is None else "seeded: not private",
+            )
+        release = objective_perturbation(
+            design, labels, planned, sample_weight=weights, prior_mean=prior, random=source
+        )
+        self.classes_ = classes
+        self.coef_ = np.ascontiguousarray(release.coef[:, : X.shape[1]])
+        self.intercept_ = (
+            release.coef[:, -1].copy() if self.fit_intercept else np.zeros(len(release.coef))
+        )
+        self.privacy_ = release.record
+        return self
+
+    def decision_function(self, X: Any) -> NDArray[np.float64]:
+        """Raw predictions.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_classes)
+            Log-odds of ``classes_[1]`` for two classes, else one value a class.
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, accept_sparse="csr", reset=False)
+        raw: NDArray[np.float64] = np.asarray(X @ self.coef_.T) + self.intercept_
+        return raw[:, 0] if len(self.classes_) == 2 else raw
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Class probabilities.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            In the order of ``classes_``.
+        """
+        raw = self.decision_function(X)
+        if raw.ndim == 1:
+            return np.column_stack([expit(-raw), expit(raw)])
+        probability: NDArray[np.float64] = softmax(raw, axis=1)
+        return probability
+
+    def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
+        """Logarithms of the class probabilities.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+        """
+        with np.errstate(divide="ignore"):
+            logarithm: NDArray[np.float64] = np.log(self.predict_proba(X))
+        return logarithm
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Most likely class of each row.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        raw = self.decision_function(X)
+        index = (raw > 0).astype(np.intp) if raw.ndim == 1 else raw.argmax(axis=1)
+        labels: NDArray[Any] = self.classes_[index]
+        return labels
+
+    def _plan(self, n_samples: int, n_features: int, n_classes: int) -> Plan:
+        if self.neighboring_relation == "add_remove":
+            if self.public_n_samples is None:
+                raise InvalidParameterError(
+                    "public_n_samples", "declared under 'add_remove', where n is private", None
+                )
+            n_samples = check_integer("public_n_samples", self.public_n_samples)
+        if not isinstance(self.fit_intercept, bool | np.bool_):
+            raise InvalidParameterError("fit_intercept", "True or False", self.fit_intercept)
+        if self.ledger is not None and not isinstance(self.ledger, Ledger):
+            raise InvalidParameterError("ledger", "a privlr.privacy.Ledger or None", self.ledger)
+        if self.n_jobs is not None and (
+            isinstance(self.n_jobs, bool) or not isinstance(self.n_jobs, int | np.integer)
+        ):
+            raise InvalidParameterError("n_jobs", "an integer or None", self.n_jobs)
+        width = n_features + bool(self.fit_intercept)
+        outputs = 1 if n_classes == 2 else n_classes
+        prior = None if self.prior_mean is None else np.asarray(self.prior_mean, dtype=np.float64)
+        public = ["number of rows", "number and names of columns"]
+        if self.neighboring_relation == "add_remove":
+            public[0] = "declared number of rows"
+        if isinstance(self.classes, str):
+            public.append("classes")
+        if self.prior_mean is not None:
+            public.append("prior mean")
+        return plan(
+            self.epsilon,
+            n_samples=n_samples,
+            width=width,
+            data_norm=self.data_norm,
+            l2_reg_strength=self.l2_reg_strength,
+            loss=self.loss,
+            calibration=self.calibration,
+            neighboring_relation=self.neighboring_relation,
+            max_sample_weight=self.max_sample_weight,
+            n_classes=n_classes,
+            prior_norm=0.0
+            if prior is None
+            else float(np.linalg.norm(self._checked_prior(prior, outputs * width))),
+            public=tuple(public),
+        )
+
+    @staticmethod
+    def _checked_prior(prior: NDArray[np.float64], size: int) -> NDArray[np.float64]:
+        prior = prior.ravel()
+        if prior.shape != (size,) or not np.isfinite(prior).all():
+            raise InvalidParameterError(
+                "prior_mean", f"{size} finite numbers", f"shape {prior.shape}"
+            )
+        return prior
+
+    def _prior(self, size: int) -> NDArray[np.float64] | None:
+        if self.prior_mean is None:
+            return None
+        return self._checked_prior(np.asarray(self.prior_mean, dtype=np.float64), size)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags

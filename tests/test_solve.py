@@ -1,0 +1,357 @@
+"""The compiled solve: right, certified, and indifferent to how the data are stored."""
+
+import subprocess
+import sys
+import tracemalloc
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import expit
+from sklearn.linear_model import LogisticRegression
+
+from privlr import solve
+from privlr._solvers.solve import Design, Objective
+from privlr.exceptions import InvalidParameterError
+from privlr.objective import BLOCK_ROWS, UNIT, Accuracy, Problem
+from privlr.optimize import NEWTON_MAX_WIDTH, choose_method, make_design, minimize
+
+
+def problem(n, d, seed=0, scale=1.0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d)) * scale
+    y = np.where(rng.random(n) < expit(X @ rng.normal(size=d)), 1.0, -1.0)
+    return X, y
+
+
+def mean_gradient(X, y, w, l2, offset=0.0, prior=0.0, linear=0.0, weight=1.0):
+    slope = -weight * y * expit(-y * (X @ w + offset))
+    return X.T @ slope / len(y) + l2 * (w - prior) + np.asarray(linear) / len(y)
+
+
+@pytest.mark.parametrize(
+    ("n", "d", "l2"), [(200, 5, 1e-2), (500, 30, 1e-4), (40, 80, 1e-3), (1, 1, 1.0)]
+)
+def test_the_gradient_vanishes_and_the_certificate_covers_it(n, d, l2):
+    X, y = problem(n, d)
+    result = solve(X, y, l2_reg_strength=l2)
+    gradient = np.linalg.norm(mean_gradient(X, y, result.coef, l2))
+    assert result.status in ("converged", "stalled")
+    assert gradient <= result.certificate + 1e-15
+    assert result.certificate.gradient_norm <= l2 * 1e-9
+    assert result.certificate < 1e-9
+
+
+def test_offset_prior_linear_and_weights_enter_the_objective():
+    rng = np.random.default_rng(3)
+    X, y = problem(300, 7)
+    offset, prior, linear = rng.normal(size=300), rng.normal(size=7), 20 * rng.normal(size=7)
+    weight = rng.random(300)
+    result = solve(
+        X,
+        y,
+        l2_reg_strength=0.05,
+        offset=offset,
+        prior_mean=prior,
+        linear=linear,
+        sample_weight=weight,
+    )
+    gradient = mean_gradient(X, y, result.coef, 0.05, offset, prior, linear, weight)
+    assert np.linalg.norm(gradient) < 1e-10
+
+
+def test_agrees_with_scikit_learn():
+    X, y = problem(400, 12)
+    l2 = 1e-3
+    peer = LogisticRegression(C=1 / (400 * l2), fit_intercept=False, tol=1e-12, max_iter=10_000)
+    np.testing.assert_allclose(
+        solve(X, y, l2_reg_strength=l2).coef, peer.fit(X, y).coef_[0], atol=1e-6
+    )
+
+
+def layouts(X):
+    wide = np.zeros((2 * X.shape[0], 3 * X.shape[1]))
+    wide[::2, ::3] = X
+    csr = sp.csr_array(X)
+    long = csr.copy()
+    long.indices, long.indptr = long.indices.astype(np.int64), long.indptr.astype(np.int64)
+    read_only = X.copy()
+    read_only.flags.writeable = False
+    return {
+        "C": np.ascontiguousarray(X),
+        "F": np.asfortranarray(X),
+        "strided": wide[::2, ::3],
+        "reversed": X[::-1, ::-1].copy()[::-1, ::-1],
+        "read-only": read_only,
+        "csr": csr,
+        "csr64": long,
+        "csc": sp.csc_matrix(X),
+    }
+
+
+@pytest.mark.parametrize("method", ["newton", "lbfgs"])
+def test_every_layout_and_method_gives_the_same_coefficients(method):
+    X, y = problem(700, 20)
+    X[np.abs(X) < 0.5] = 0.0
+    reference = solve(X, y, l2_reg_strength=1e-3).coef
+    for name, stored in layouts(X).items():
+        found = minimize(Problem(make_design(stored), y, 0.7), method=method)
+        np.testing.assert_allclose(found.coef, reference, atol=1e-8, err_msg=name)
+
+
+def test_float32_is_the_same_problem_in_float64():
+    X, y = problem(300, 9)
+    X32 = X.astype(np.float32)
+    for stored in (X32, np.asfortranarray(X32), sp.csr_array(X32)):
+        np.testing.assert_allclose(
+            solve(stored, y, l2_reg_strength=0.01).coef,
+            solve(X32.astype(np.float64), y, l2_reg_strength=0.01).coef,
+            atol=1e-10,
+        )
+
+
+def test_memory_mapped_rows(tmp_path):
+    X, y = problem(200, 6)
+    np.save(tmp_path / "X.npy", X)
+    mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
+    np.testing.assert_array_equal(
+        solve(mapped, y, l2_reg_strength=0.1).coef, solve(X, y, l2_reg_strength=0.1).coef
+    )
+
+
+def test_row_order_does_not_matter():
+    X, y = problem(3000, 15)
+    order = np.random.default_rng(1).permutation(3000)
+    np.testing.assert_allclose(
+        solve(X, y, l2_reg_strength=1e-4).coef,
+        solve(X[order], y[order], l2_reg_strength=1e-4).coef,
+        atol=1e-9,
+    )
+
+
+def test_duplicate_entries_of_a_sparse_matrix_add_up():
+    data, indices, indptr = [1.0, 2.0, 3.0], [0, 0, 1], [0, 2, 3]
+    X = sp.csr_array((data, indices, indptr), shape=(2, 2))
+    np.testing.assert_allclose(
+        solve(X, [1, -1], l2_reg_strength=0.1).coef,
+        solve(np.array([[3.0, 0.0], [0.0, 3.0]]), [1, -1], l2_reg_strength=0.1).coef,
+    )
+    assert X.nnz == 3  # the caller's matrix is untouched
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    n=st.integers(1, 60),
+    d=st.integers(1, 40),
+    log_l2=st.floats(-8, 1),
+    log_scale=st.floats(-3, 3),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_any_shape_ends_in_a_certificate(n, d, log_l2, log_scale, seed):
+    X, y = problem(n, d, seed, 10.0**log_scale)
+    l2 = 10.0**log_l2
+    result = solve(X, y, l2_reg_strength=l2)
+    assert np.isfinite(result.coef).all()
+    assert np.linalg.norm(mean_gradient(X, y, result.coef, l2)) <= 2 * result.certificate
+    # Reached what rounding allows, or what was asked for.
+    floor = (
+        1e3
+        * UNIT
+        * np.sqrt(n * d)
+        * max(1.0, np.abs(X).max())
+        * (1 + np.linalg.norm(result.coef) * np.abs(X).max())
+    )
+    assert result.certificate.gradient_norm <= max(1e-9 * l2, floor)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda X, y: (X * 0.0, y),
+        lambda X, y: (np.column_stack([X, X, X[:, :1]]), y),
+        lambda X, y: (np.column_stack([X, np.ones(len(X))]), y),
+        lambda X, y: (X * np.logspace(-3, 3, X.shape[1]), y),
+        lambda X, y: (y[:, None] * np.abs(X), y),
+        lambda X, y: (X, np.ones(len(X))),
+        lambda X, y: (np.vstack([X, 1e8 * X[:1]]), np.r_[y, -y[0]]),
+        lambda X, y: (X * 1e-310, y),
+    ],
+    ids=[
+        "zero",
+        "duplicate",
+        "constant",
+        "scales",
+        "separable",
+        "one-label",
+        "outlier",
+        "denormal",
+    ],
+)
+def test_awkward_columns_and_labels(make):
+    X, y = make(*problem(150, 6))
+    with np.errstate(all="raise", under="ignore"):
+        result = solve(X, y, l2_reg_strength=1e-6)
+    assert np.isfinite(result.coef).all()
+    assert np.linalg.norm(mean_gradient(X, y, result.coef, 1e-6)) < 1e-7 * max(1, np.abs(X).max())
+
+
+def test_separable_data_with_a_tiny_ridge_are_finite():
+    X, y = problem(100, 4)
+    result = solve(y[:, None] * np.abs(X), y, l2_reg_strength=1e-12)
+    assert np.isfinite(result.coef).all()
+
+
+@pytest.mark.parametrize("margin", [1.0, 1e3, 1e154, 1e308])
+def test_large_margins_neither_overflow_nor_give_nan(margin):
+    y = np.array([1.0, -1.0])
+    offset = np.array([margin, margin])
+    with np.errstate(all="raise", under="ignore"):
+        result = solve(np.ones((2, 1)), y, l2_reg_strength=1.0, offset=offset)
+    assert np.isfinite(result.coef).all()
+    assert np.isfinite(result.certificate.gradient_norm)
+
+
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [
+        ({"l2_reg_strength": 0}, "l2_reg_strength"),
+        ({"l2_reg_strength": -1.0}, "l2_reg_strength"),
+        ({"l2_reg_strength": float("nan")}, "l2_reg_strength"),
+        ({"l2_reg_strength": True}, "l2_reg_strength"),
+        ({"y": [1, 0, 1]}, "y"),
+        ({"y": [1, -1]}, "y"),
+        ({"y": ["a", "b", "a"]}, "y"),
+        ({"X": np.zeros((0, 2))}, "X"),
+        ({"X": np.zeros((3, 0))}, "X"),
+        ({"X": np.zeros(3)}, "X"),
+        ({"X": np.array([[1.0, np.nan]] * 3)}, "X"),
+        ({"X": np.array([[1.0, np.inf]] * 3)}, "X"),
+        ({"X": np.array([["a", "b"]] * 3)}, "X"),
+        ({"offset": [1.0]}, "offset"),
+        ({"offset": [np.nan] * 3}, "offset"),
+        ({"prior_mean": [1.0]}, "prior_mean"),
+        ({"linear": [[1.0, 2.0]]}, "linear"),
+        ({"sample_weight": [-1.0, 1.0, 1.0]}, "sample_weight"),
+    ],
+)
+def test_bad_input_is_named(change, name):
+    arguments = {"X": np.eye(3, 2), "y": [1, -1, 1], "l2_reg_strength": 0.1} | change
+    with pytest.raises(InvalidParameterError) as caught:
+        solve(**arguments)
+    assert caught.value.name == name
+
+
+def test_unknown_arguments_are_refused():
+    with pytest.raises(TypeError):
+        solve(np.eye(2), [1, -1], l2_reg_strength=1.0, tolerance=1e-3)
+
+
+def test_clipped_rows_never_exceed_the_bound():
+    from fractions import Fraction
+
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(40, 7)) * 10.0 ** rng.integers(-3, 4, size=(40, 1))
+    for bound in (0.1, 1.0, 37.5):
+        design = Design(X, X.shape, 1.0)
+        design.clip(bound)
+        for row, factor in zip(X, design.row_scale, strict=True):
+            square = sum(Fraction(v) ** 2 for v in [*row, 1.0]) * Fraction(factor) ** 2
+            assert square <= Fraction(bound) ** 2
+            assert factor == 1.0 or square >= Fraction(bound) ** 2 * (1 - Fraction(1, 10**13))
+
+
+@pytest.mark.parametrize("size", [1e160, 1e300, 1.7e308])
+def test_extreme_rows_are_clipped_without_overflow(size):
+    X = np.array([[size, -size], [0.3, 0.1], [-0.2, 0.5]])
+    design = make_design(X, intercept=1.0, data_norm=1.0)
+    assert np.isfinite(design.dots(np.array([1e3, -1e3, 1.0]))).all()
+    assert design.longest() <= 1.0
+
+
+def test_clipping_is_local_and_idempotent():
+    rng = np.random.default_rng(6)
+    X = rng.normal(size=(50, 4)) * 3
+    design = make_design(X, data_norm=1.0)
+    alone = make_design(X[7:8], data_norm=1.0)
+    assert alone.row_scale[0] == design.row_scale[7]
+    clipped = X * (design.row_scale * (1 - 1e-12))[:, None]
+    np.testing.assert_allclose(make_design(clipped, data_norm=1.0).row_scale, 1.0, atol=1e-13)
+
+
+def test_the_block_of_a_pass_is_the_one_in_the_bound():
+    for d in (1, 10, 100, 1000, 10_000):
+        assert make_design(np.zeros((3, d))).block <= BLOCK_ROWS
+
+
+def test_the_rounding_bound_covers_the_gradient_error():
+    from mpmath import mp, mpf
+
+    mp.dps = 50
+    X, y = problem(600, 8, scale=2.0)
+    w = np.random.default_rng(8).normal(size=8)
+    _, gradient = Objective(make_design(X), y, ridge=0.0).evaluate(w)
+    exact = [mpf(0)] * 8
+    for row, label in zip(X, y, strict=True):
+        margin = mpf(label) * sum(mpf(a) * mpf(b) for a, b in zip(row, w, strict=True))
+        slope = -mpf(label) / (1 + mp.exp(margin))
+        for j in range(8):
+            exact[j] += slope * mpf(row[j])
+    error = float(mp.sqrt(sum((mpf(g) - e) ** 2 for g, e in zip(gradient, exact, strict=True))))
+    bound = Accuracy(600, 8, 1, float(np.linalg.norm(X, axis=1).max())).gradient_error(
+        float(np.linalg.norm(w)), 0.0, 0.0
+    )
+    assert error <= bound
+
+
+def test_softmax_gradient_vanishes():
+    rng = np.random.default_rng(9)
+    X, labels = rng.normal(size=(300, 6)), rng.integers(0, 4, size=300)
+    linear, prior = 5 * rng.normal(size=24), rng.normal(size=24)
+    found = minimize(
+        Problem(
+            make_design(X), labels.astype(float), 3.0, n_outputs=4, linear=linear, prior_mean=prior
+        )
+    )
+    W = found.coef.reshape(4, 6)
+    P = np.exp(X @ W.T)
+    P /= P.sum(axis=1, keepdims=True)
+    P[np.arange(300), labels] -= 1
+    gradient = (P.T @ X).ravel() + 3.0 * (found.coef - prior) + linear
+    assert np.linalg.norm(gradient) < 1e-8
+    assert found.gradient_norm < 1e-8
+
+
+def test_choice_of_method():
+    assert choose_method(10, 1) == choose_method(NEWTON_MAX_WIDTH, 1) == "newton"
+    assert choose_method(NEWTON_MAX_WIDTH + 1, 1) == choose_method(5, 3) == "lbfgs"
+
+
+def test_float64_input_is_not_copied():
+    X, y = problem(20_000, 50)
+    for stored in (X, np.asfortranarray(X)):
+        solve(stored, y, l2_reg_strength=1.0)
+        tracemalloc.start()
+        solve(stored, y, l2_reg_strength=1.0)
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert peak < 0.25 * X.nbytes
+
+
+@pytest.mark.slow
+def test_peak_memory_of_a_private_fit():
+    script = """
+import resource, numpy as np
+from privlr import PrivateLogisticRegression
+rng = np.random.default_rng(0)
+X = rng.random((300_000, 100)); y = rng.integers(0, 2, 300_000)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+PrivateLogisticRegression(1.0, classes=[0, 1]).fit(X, y)
+after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+print((after - before) * 1024 / X.nbytes)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert float(done.stdout) <= 0.25
