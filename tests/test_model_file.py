@@ -7,6 +7,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -61,10 +62,8 @@ def saved(path: Path, model: Any = None) -> dict[str, Any]:
 
 def signed(file: dict[str, Any]) -> bytes:
     """A file whose sum fits, as a capable attacker would write it."""
-    canonical = json.dumps(
-        file["content"], sort_keys=True, separators=(",", ":"), ensure_ascii=False
-    )
-    return json.dumps({**file, "sha256": hashlib.sha256(canonical.encode()).hexdigest()}).encode()
+    canonical = msgspec.json.encode(file["content"], order="sorted")
+    return json.dumps({**file, "sha256": hashlib.sha256(canonical).hexdigest()}).encode()
 
 
 @pytest.mark.parametrize("rows", [1, 4])
@@ -229,7 +228,8 @@ ATTACKS = {
 
 @pytest.mark.timeout(20)
 @pytest.mark.parametrize("name", ATTACKS)
-def test_hostile_file(tmp_path: Path, name: str) -> None:
+def test_hostile_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setattr(model_file, "MAX_BYTES", 2**20)
     path = tmp_path / "m.json"
     path.write_bytes(ATTACKS[name](saved(path)))
     with pytest.raises(ModelFileError, match="m.json"):

@@ -142,7 +142,8 @@ class ReleasedModel:
         raw = self.decision_function(X)
         if raw.ndim == 1:
             raw = np.column_stack([np.zeros_like(raw), raw])
-        odds = np.exp(raw - raw.max(axis=1, keepdims=True))
+        with np.errstate(under="ignore"):  # a probability below the smallest float is 0
+            odds = np.exp(raw - raw.max(axis=1, keepdims=True))
         probabilities: NDArray[np.float64] = odds / odds.sum(axis=1, keepdims=True)
         return probabilities
 
