@@ -130,6 +130,8 @@ def test_add_remove_hides_the_number_of_rows():
     model.set_params(public_n_samples=250)
     assert model.fit(X, y).privacy_ == model.fit(X[1:], y[1:]).privacy_
     assert model.privacy_.n_samples == 250
+    with pytest.raises(InvalidParameterError, match="at least half"):
+        model.set_params(public_n_samples=149).fit(X, y)
 
 
 def test_only_what_is_released_is_stored():

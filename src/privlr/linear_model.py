@@ -117,6 +117,8 @@ def checked_weights(
         raise InvalidParameterError("sample_weight", accepted, f"shape {weights.shape}")
     if not ((weights >= 0) & (weights <= bound)).all():
         raise InvalidParameterError("sample_weight", accepted, "a weight outside")
+    if not weights.any():
+        raise InvalidParameterError("sample_weight", f"{accepted}, not all zero", "zeros")
     return weights
 
 
@@ -328,6 +330,10 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):
         classes = declared_classes(self.classes, y)
         labels = encode_labels(y, classes)
         planned = self._plan(X.shape[0], X.shape[1], len(classes))
+        if X.shape[0] > planned.accuracy.n_samples:
+            raise InvalidParameterError(
+                "public_n_samples", "at least half the number of rows", self.public_n_samples
+            )
         weights = checked_weights(sample_weight, X.shape[0], planned.accuracy.max_sample_weight)
         prior = self._prior(planned.dimension)
         design = make_design(
