@@ -1,6 +1,7 @@
 """Settings that every test shares."""
 
 import os
+import time
 
 import pytest
 from hypothesis import settings
@@ -17,3 +18,13 @@ def real_data() -> str:
     if not directory:
         pytest.skip("the environment variable PRIVLR_DATA names no directory of real data sets")
     return directory
+
+
+_START = time.monotonic()
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip, visibly, the long audits that no longer fit into PRIVLR_SLOW_SECONDS."""
+    budget = float(os.environ.get("PRIVLR_SLOW_SECONDS", "inf"))
+    if item.get_closest_marker("slow") and time.monotonic() - _START > budget:
+        pytest.skip(f"the {budget:g} seconds of PRIVLR_SLOW_SECONDS are used up")

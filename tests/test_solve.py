@@ -265,9 +265,14 @@ def test_clipped_rows_never_exceed_the_bound():
 @pytest.mark.parametrize("size", [1e160, 1e300, 1.7e308])
 def test_extreme_rows_are_clipped_without_overflow(size):
     X = np.array([[size, -size], [0.3, 0.1], [-0.2, 0.5]])
-    design = make_design(X, intercept=1.0, data_norm=1.0)
-    assert np.isfinite(design.dots(np.array([1e3, -1e3, 1.0]))).all()
-    assert design.longest() <= 1.0
+    w = np.array([1e3, -1e3, 1.0])
+    for stored in (X, np.asfortranarray(X), sp.csr_array(X)):
+        design = make_design(stored, intercept=1.0, data_norm=1.0)
+        assert np.isfinite(design.dots(w)).all()
+        assert design.longest() <= 1.0
+        # The other rows are what they are without the extreme one.
+        alone = make_design(stored[1:], intercept=1.0, data_norm=1.0)
+        np.testing.assert_array_equal(design.dots(w)[1:], alone.dots(w))
 
 
 def test_clipping_is_local_and_idempotent():

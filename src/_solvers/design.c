@@ -231,13 +231,15 @@ privlr_status privlr_design_clip(const privlr_design *X, double bound, double *s
                     return PRIVLR_NONFINITE;
                 }
         }
-        if (length > EXTREME_LENGTH)
-            status = PRIVLR_EXTREME;
         /* bound/DBL_MAX/2 stands in for a length that no double can hold. */
         scale_out[i] = length <= accept ? 1.0
                        : length <= DBL_MAX
                            ? accept / length
                            : accept / DBL_MAX / (2.0 * sqrt((double)(X->n_cols + 1)));
+        if (length > EXTREME_LENGTH) {
+            status = PRIVLR_EXTREME;
+            scale_out[i] = -scale_out[i];
+        }
     }
     return status;
 }

@@ -51,13 +51,12 @@ void privlr_design_outer(const privlr_design *X, int64_t first, int64_t count, c
                          double *upper);
 
 /* scale_out[i] = the largest convenient factor <= 1 with ||scale_out[i] (x_i, intercept)|| <= bound
- * in exact arithmetic. PRIVLR_NONFINITE names the first bad row in *row; PRIVLR_EXTREME means that
- * a row is so long that its products could overflow, and that a scaled copy is called for;
- * scale_out is complete in that case too. */
+ * in exact arithmetic. PRIVLR_NONFINITE names the first bad row in *row. PRIVLR_EXTREME means
+ * that products with some rows could overflow: scale_out is complete, and negative for those. */
 privlr_status privlr_design_clip(const privlr_design *X, double bound, double *scale_out,
                                  int64_t *row);
 
-/* Largest and total squared row length after scaling; for rounding-error bounds. */
+/* Length of the longest row after scaling. */
 double privlr_design_longest(const privlr_design *X);
 
 #endif

@@ -150,16 +150,15 @@ def make_design(X: Any, *, intercept: float = 0.0, data_norm: float | None = Non
     if status == "nonfinite":
         _refuse_nonfinite(parts)
     if status == "extreme":
-        # Products with such rows overflow before the factor can act on them.
-        factor = design.row_scale
-        assert factor is not None
+        # Products with such rows overflow before their factors can act on them. They alone
+        # are scaled, in a copy, so that no row's fate depends on another row.
+        assert design.row_scale is not None
+        factor = np.where(design.row_scale < 0.0, -design.row_scale, 1.0)
         if isinstance(parts, tuple):
             data, indices, indptr = parts
-            data = data.astype(np.float64) * np.repeat(factor, np.diff(indptr))
-            parts = (data, indices, indptr)
+            parts = (data * np.repeat(factor, np.diff(indptr)), indices, indptr)
         else:
             parts = parts * factor[:, None]
-        # The constant shrinks with its row to nothing beside entries above 1e150.
         design = Design(parts, shape, intercept)
         design.clip(data_norm)
     return design
