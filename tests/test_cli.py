@@ -94,6 +94,18 @@ def test_labels_become_integers_only_together() -> None:
         class_labels(["1", "2"], "0,1")
 
 
+def test_undeclared_classes_are_on_record(data: Path, tmp_path: Path) -> None:
+    arguments = ["fit", data, *COMMON, "--out", tmp_path / "m.json", "--json"]
+    result = run(*arguments)
+    assert "declare them with --classes" in result.stderr
+    assert "classes" in json.loads(result.stdout)["public"]
+    accepted = run(*arguments, "--classes-public")
+    assert not accepted.stderr
+    assert "classes" in json.loads(accepted.stdout)["public"]
+    declared = run(*arguments, "--classes", "no,yes")
+    assert "classes" not in json.loads(declared.stdout)["public"]
+
+
 def test_unasked_for_options_do_not_exist(data: Path) -> None:
     run("fit", data, *COMMON, "--tune", "1", code=2)
 

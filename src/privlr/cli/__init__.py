@@ -1,17 +1,20 @@
 """The command line: ``privlr fit``, ``predict``, ``cost`` and ``demo``.
 
+Its guarantee is for one row replaced by another; the number of rows is public.
+
 Exit codes: 0 done; 1 the run itself failed; 2 the input was refused.
 """
 
 from __future__ import annotations
 
 import csv
+import io
 import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import msgspec
 import numpy as np
@@ -22,10 +25,8 @@ from rich.table import Table
 
 from privlr.cli.tables import class_labels, read_table
 from privlr.exceptions import ConvergenceError, EntropyError, PrivacyWarning
+from privlr.linear_model import PrivateLogisticRegression
 from privlr.model_file import load_model, save_model
-
-if TYPE_CHECKING:
-    from privlr.linear_model import PrivateLogisticRegression
 
 __all__ = ["app"]
 
@@ -50,9 +51,6 @@ _L2 = Annotated[
     typer.Option("--l2", help="Ridge of the mean loss; by default n_features / (2 n epsilon)."),
 ]
 _Loss = Annotated[str, typer.Option(help="logistic, or capped (less noise).")]
-_Relation = Annotated[
-    str, typer.Option(help="What one person may change: replace_one or add_remove.")
-]
 
 
 @app.command("fit")
@@ -67,7 +65,6 @@ def _fit(
     ] = False,
     l2: _L2 = None,
     loss: _Loss = "logistic",
-    neighboring_relation: _Relation = "replace_one",
     drop: Annotated[
         list[str] | None, typer.Option(help="A column that is no feature; may be repeated.")
     ] = None,
@@ -82,8 +79,15 @@ def _fit(
             raise ValueError("give --classes or --classes-public, not both")
         table = read_table(data, label=label, drop=drop or ())
         labels, found = class_labels(table.labels, classes)
-        declared = "public" if classes_public else found if classes is not None else None
-        model = _estimator(epsilon, data_norm, l2, loss, neighboring_relation, declared)
+        if classes is None and not classes_public:
+            warnings.warn(
+                f"the classes {found} are taken from the file and count as public, which the "
+                "record will say; declare them with --classes, or accept it with --classes-public",
+                PrivacyWarning,
+                stacklevel=2,
+            )
+        declared = "public" if classes is None else found
+        model = _estimator(epsilon, data_norm, l2, loss, declared)
         model.fit(table.X, labels)
         model.feature_names_in_ = np.array(table.names, dtype=object)
         save_model(model, out)
@@ -107,23 +111,23 @@ def _predict(
         probabilities = released.predict_proba(table.X).tolist()
         predicted = released.predict(table.X).tolist()
         classes = [str(name) for name in released.classes_.tolist()]
-        stream = sys.stdout if out is None else out.open("w", newline="", encoding="utf-8")
-        try:
-            if json:
-                rows = [
-                    {"prediction": label, "probability": dict(zip(classes, row, strict=True))}
-                    for label, row in zip(predicted, probabilities, strict=True)
-                ]
-                stream.write(msgspec.json.encode(rows).decode() + "\n")
-            else:
-                writer = csv.writer(stream, lineterminator="\n")
-                writer.writerow(["prediction", *(f"probability_{name}" for name in classes)])
-                writer.writerows(
-                    [label, *row] for label, row in zip(predicted, probabilities, strict=True)
-                )
-        finally:
-            if out is not None:
-                stream.close()
+        text = io.StringIO(newline="")
+        if json:
+            rows = [
+                {"prediction": label, "probability": dict(zip(classes, row, strict=True))}
+                for label, row in zip(predicted, probabilities, strict=True)
+            ]
+            text.write(msgspec.json.encode(rows).decode() + "\n")
+        else:
+            writer = csv.writer(text, lineterminator="\n")
+            writer.writerow(["prediction", *(f"probability_{name}" for name in classes)])
+            writer.writerows(
+                [label, *row] for label, row in zip(predicted, probabilities, strict=True)
+            )
+        if out is None:
+            sys.stdout.write(text.getvalue())
+        else:
+            out.write_text(text.getvalue(), encoding="utf-8")
 
 
 @app.command("cost")
@@ -135,13 +139,12 @@ def _cost(
     n_classes: Annotated[int, typer.Option(help="Number of classes.")] = 2,
     l2: _L2 = None,
     loss: _Loss = "logistic",
-    neighboring_relation: _Relation = "replace_one",
     json: _Json = False,
 ) -> None:
     """Tell what a fit would cost and how much noise it would add, without any data."""
     with _reported():
         declared = list(range(n_classes))
-        model = _estimator(epsilon, data_norm, l2, loss, neighboring_relation, declared)
+        model = _estimator(epsilon, data_norm, l2, loss, declared)
         cost = model.privacy_cost(n_samples=n_samples, n_features=n_features)
     _print_facts("Cost of one fit", cost, json)
 
@@ -193,18 +196,13 @@ def _estimator(
     data_norm: float,
     l2: float | None,
     loss: str,
-    neighboring_relation: str,
     classes: Any,
 ) -> PrivateLogisticRegression:
-    # Imported here: scikit-learn takes a second, and --help and predict do without it.
-    from privlr.linear_model import PrivateLogisticRegression
-
     return PrivateLogisticRegression(
         epsilon,
         data_norm=data_norm,
         l2_reg_strength="auto" if l2 is None else l2,
         loss=loss,
-        neighboring_relation=neighboring_relation,
         classes=classes,
     )
 
