@@ -16,9 +16,7 @@
 #include <unistd.h>
 #endif
 
-
-privlr_status privlr_entropy_read(size_t n, uint8_t *out)
-{
+privlr_status privlr_entropy_read(size_t n, uint8_t *out) {
     while (n > 0) {
         size_t chunk = n < 256 ? n : 256; /* getentropy gives no more at a time */
 #if defined(_WIN32)
@@ -46,8 +44,7 @@ privlr_status privlr_entropy_read(size_t n, uint8_t *out)
     return PRIVLR_OK;
 }
 
-void privlr_memory_wipe(void *memory, size_t n)
-{
+void privlr_memory_wipe(void *memory, size_t n) {
 #if defined(__GNUC__)
     memset(memory, 0, n);
     /* The memory is said to be read here, so the store above is needed. */
@@ -71,20 +68,20 @@ typedef uint32_t lanes;
 #endif
 
 enum { BLOCK_WORDS = 8 };
-_Static_assert(PRIVLR_BITS_WORDS % (LANES * BLOCK_WORDS) == 0, "whole groups of blocks fill the buffer");
+_Static_assert(PRIVLR_BITS_WORDS % (LANES * BLOCK_WORDS) == 0,
+               "whole groups of blocks fill the buffer");
 
 #define ROTATE(x, n) (((x) << (n)) | ((x) >> (32 - (n))))
-#define QUARTER_ROUND(a, b, c, d)                                                                                      \
-    do {                                                                                                               \
-        a += b, d ^= a, d = ROTATE(d, 16);                                                                             \
-        c += d, b ^= c, b = ROTATE(b, 12);                                                                             \
-        a += b, d ^= a, d = ROTATE(d, 8);                                                                              \
-        c += d, b ^= c, b = ROTATE(b, 7);                                                                              \
+#define QUARTER_ROUND(a, b, c, d)                                                                  \
+    do {                                                                                           \
+        a += b, d ^= a, d = ROTATE(d, 16);                                                         \
+        c += d, b ^= c, b = ROTATE(b, 12);                                                         \
+        a += b, d ^= a, d = ROTATE(d, 8);                                                          \
+        c += d, b ^= c, b = ROTATE(b, 7);                                                          \
     } while (0)
 
 /* Blocks `block` to `block + LANES - 1` as LANES * BLOCK_WORDS words. */
-static void chacha20_blocks(const uint32_t key[8], uint64_t block, uint64_t *out)
-{
+static void chacha20_blocks(const uint32_t key[8], uint64_t block, uint64_t *out) {
     static const uint32_t constants[4] = {0x61707865, 0x3320646e, 0x79622d32, 0x6b206574};
     uint32_t start[16][LANES], end[16][LANES];
     lanes s[16];
@@ -123,8 +120,7 @@ static void chacha20_blocks(const uint32_t key[8], uint64_t block, uint64_t *out
     privlr_memory_wipe(s, sizeof s);
 }
 
-void privlr_bits_refill(privlr_bits *bits)
-{
+void privlr_bits_refill(privlr_bits *bits) {
     for (size_t i = 0; i < PRIVLR_BITS_WORDS; i += LANES * BLOCK_WORDS) {
         chacha20_blocks(bits->key, bits->block, bits->words + i);
         bits->block += LANES;
@@ -132,8 +128,7 @@ void privlr_bits_refill(privlr_bits *bits)
     bits->next = 0;
 }
 
-privlr_status privlr_bits_open(privlr_bits *bits, const uint8_t *key)
-{
+privlr_status privlr_bits_open(privlr_bits *bits, const uint8_t *key) {
     uint8_t fresh[PRIVLR_KEY_BYTES];
     if (key == NULL) {
         privlr_status status = privlr_entropy_read(sizeof fresh, fresh);
@@ -144,7 +139,8 @@ privlr_status privlr_bits_open(privlr_bits *bits, const uint8_t *key)
     }
     for (int i = 0; i < 8; i++) {
         const uint8_t *byte = key + 4 * i;
-        bits->key[i] = (uint32_t)byte[0] | (uint32_t)byte[1] << 8 | (uint32_t)byte[2] << 16 | (uint32_t)byte[3] << 24;
+        bits->key[i] = (uint32_t)byte[0] | (uint32_t)byte[1] << 8 | (uint32_t)byte[2] << 16 |
+                       (uint32_t)byte[3] << 24;
     }
     privlr_memory_wipe(fresh, sizeof fresh);
     bits->block = 0;
@@ -152,8 +148,7 @@ privlr_status privlr_bits_open(privlr_bits *bits, const uint8_t *key)
     return PRIVLR_OK;
 }
 
-void privlr_bits_fill(privlr_bits *bits, size_t n, uint64_t *out)
-{
+void privlr_bits_fill(privlr_bits *bits, size_t n, uint64_t *out) {
     while (n > 0) {
         if (bits->next == PRIVLR_BITS_WORDS) {
             privlr_bits_refill(bits);

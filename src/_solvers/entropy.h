@@ -37,8 +37,7 @@ void privlr_bits_fill(privlr_bits *bits, size_t n, uint64_t *out);
 void privlr_bits_refill(privlr_bits *bits);
 
 /* The next word. */
-static inline uint64_t privlr_bits_next(privlr_bits *bits)
-{
+static inline uint64_t privlr_bits_next(privlr_bits *bits) {
     if (bits->next == PRIVLR_BITS_WORDS) {
         privlr_bits_refill(bits);
     }

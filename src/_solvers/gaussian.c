@@ -29,8 +29,7 @@ typedef struct {
 } gaussian_workspace;
 
 /* The integer nearest to center + scale z, z the ideal normal. */
-static double round_refined(wide square, double normal, double scale, double center)
-{
+static double round_refined(wide square, double normal, double scale, double center) {
     double value = center + scale * normal;
     double nearest = (value + ROUNDER) - ROUNDER;
     double boundary = value > nearest ? nearest + 0.5 : nearest - 0.5;
@@ -40,24 +39,23 @@ static double round_refined(wide square, double normal, double scale, double cen
 }
 
 /* Decides again what of the block's pair `i` is in doubt. */
-static void pair_decide(const gaussian_workspace *work, size_t i, double scale, double per_grid, double grid,
-                        const double *mean, double *out)
-{
+static void pair_decide(const gaussian_workspace *work, size_t i, double scale, double per_grid,
+                        double grid, const double *mean, double *out) {
     privlr_refined_pair pair =
-        privlr_pair_refine(&work->bits, work->first_pair + i, work->radii.word[i], work->radii.uniform[i],
-                           work->angles.word[i], work->angles.uniform[i]);
+        privlr_pair_refine(&work->bits, work->first_pair + i, work->radii.word[i],
+                           work->radii.uniform[i], work->angles.word[i], work->angles.uniform[i]);
     for (size_t j = 0; j < 2; j++) {
         size_t k = 2 * i + j;
         if (work->reach[k] >= 0.5) {
-            out[k] = grid * round_refined(pair.square[j], work->normal[k], scale, mean[k] * per_grid);
+            out[k] =
+                grid * round_refined(pair.square[j], work->normal[k], scale, mean[k] * per_grid);
         }
     }
     privlr_memory_wipe(&pair, sizeof pair);
 }
 
-static void block_round(gaussian_workspace *work, size_t n, double scale, double per_grid, double grid,
-                        const double *restrict mean, double *restrict out)
-{
+static void block_round(gaussian_workspace *work, size_t n, double scale, double per_grid,
+                        double grid, const double *restrict mean, double *restrict out) {
     size_t pairs = (n + 1) / 2;
     privlr_normals_draw(&work->bits, pairs, &work->radii, &work->angles, work->normal);
     work->reach[2 * pairs - 1] = 0.0; /* an odd block's last normal is not used */
@@ -75,15 +73,13 @@ static void block_round(gaussian_workspace *work, size_t n, double scale, double
     }
 }
 
-static int is_power_of_two(double x)
-{
+static int is_power_of_two(double x) {
     int exponent;
     return x >= SCALE_MIN && x <= SCALE_MAX && frexp(x, &exponent) == 0.5;
 }
 
-privlr_status privlr_noise_rounded_gaussian(const uint8_t *key, size_t n, double sigma, const double *mean, double grid,
-                                  double *out)
-{
+privlr_status privlr_noise_rounded_gaussian(const uint8_t *key, size_t n, double sigma,
+                                            const double *mean, double grid, double *out) {
     double scale = sigma / grid;
     if (!is_power_of_two(grid) || !(scale >= SCALE_MIN && NORMAL_MAX * scale <= RANGE)) {
         return PRIVLR_EXTREME;

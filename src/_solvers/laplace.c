@@ -9,13 +9,13 @@
 enum { FACTORIAL_MAX = 180, GEOMETRIC_MAX = 700 };
 
 /* |k| < scale (GEOMETRIC_MAX + 1) has to fit. */
-_Static_assert(PRIVLR_LAPLACE_SCALE_MAX <= ((int64_t)1 << 60) / (GEOMETRIC_MAX + 1), "no result overflows");
+_Static_assert(PRIVLR_LAPLACE_SCALE_MAX <= ((int64_t)1 << 60) / (GEOMETRIC_MAX + 1),
+               "no result overflows");
 
 typedef enum { NO = 0, YES = 1, BROKEN = 2 } verdict;
 
 /* The bits of the largest value below n, as a mask. */
-static inline uint64_t mask_below(uint64_t n)
-{
+static inline uint64_t mask_below(uint64_t n) {
     uint64_t mask = n - 1;
     for (int shift = 1; shift < 64; shift *= 2) {
         mask |= mask >> shift;
@@ -24,8 +24,7 @@ static inline uint64_t mask_below(uint64_t n)
 }
 
 /* Uniform on {0, .., n - 1}; mask = mask_below(n). */
-static inline uint64_t uniform_below(privlr_bits *bits, uint64_t n, uint64_t mask)
-{
+static inline uint64_t uniform_below(privlr_bits *bits, uint64_t n, uint64_t mask) {
     if (mask == 0) {
         return 0; /* no choice, no bits */
     }
@@ -39,10 +38,11 @@ static inline uint64_t uniform_below(privlr_bits *bits, uint64_t n, uint64_t mas
 /* YES with probability exp(-numerator / denominator), 0 <= numerator <=
  * denominator. Bernoulli(gamma / K) is drawn as Bernoulli(gamma) and
  * Bernoulli(1 / K), so that no product is ever formed. */
-static verdict bernoulli_exp(privlr_bits *bits, uint64_t numerator, uint64_t denominator, uint64_t mask)
-{
+static verdict bernoulli_exp(privlr_bits *bits, uint64_t numerator, uint64_t denominator,
+                             uint64_t mask) {
     for (uint64_t k = 1; k <= FACTORIAL_MAX; k++) {
-        if (uniform_below(bits, denominator, mask) >= numerator || uniform_below(bits, k, mask_below(k)) != 0) {
+        if (uniform_below(bits, denominator, mask) >= numerator ||
+            uniform_below(bits, k, mask_below(k)) != 0) {
             return k % 2 == 1 ? YES : NO;
         }
     }
@@ -50,8 +50,7 @@ static verdict bernoulli_exp(privlr_bits *bits, uint64_t numerator, uint64_t den
 }
 
 /* Geometric with P(v) proportional to exp(-v), or -1 from a broken stream. */
-static int64_t geometric(privlr_bits *bits)
-{
+static int64_t geometric(privlr_bits *bits) {
     for (int64_t v = 0; v <= GEOMETRIC_MAX; v++) {
         verdict more = bernoulli_exp(bits, 1, 1, 0);
         if (more != YES) {
@@ -61,8 +60,7 @@ static int64_t geometric(privlr_bits *bits)
     return -1;
 }
 
-static privlr_status laplace_draw(privlr_bits *bits, uint64_t scale, uint64_t mask, int64_t *out)
-{
+static privlr_status laplace_draw(privlr_bits *bits, uint64_t scale, uint64_t mask, int64_t *out) {
     for (;;) {
         uint64_t low = uniform_below(bits, scale, mask);
         verdict keep = bernoulli_exp(bits, low, scale, mask);
@@ -82,8 +80,8 @@ static privlr_status laplace_draw(privlr_bits *bits, uint64_t scale, uint64_t ma
     }
 }
 
-privlr_status privlr_noise_discrete_laplace(const uint8_t *key, size_t n, int64_t scale, int64_t *out)
-{
+privlr_status privlr_noise_discrete_laplace(const uint8_t *key, size_t n, int64_t scale,
+                                            int64_t *out) {
     if (scale < 1 || scale > PRIVLR_LAPLACE_SCALE_MAX) {
         return PRIVLR_EXTREME;
     }

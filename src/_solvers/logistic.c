@@ -1,32 +1,112 @@
+#include "kernels.h"
 #include "logistic.h"
+#include "simd.h"
 
-#include <math.h>
+/* The logistic loss; value, slope and curvature within 2.5 ulp.
+ *
+ * With u = exp(-|m|), r = 1 / (1 + u) and p = u r, sigma(-m) is p or r = 1 - p,
+ * phi'' = p (1 - p) and phi = max(-m, 0) + log(1 + u). One division serves both r and
+ * the logarithm's argument s = f / (2 + f), where 1 + u = 1 + f, or 2 (1 + f) for
+ * u >= 1/2 (there f = (u - 1) / 2 is exact).
+ */
+static void logistic_block(ptrdiff_t padded, const double *margin, double *value, double *slope,
+                           double *curvature) {
+    PRIVLR_FOR_LANES(i, padded)
+    value[i] = privlr_exp(-fabs(margin[i]));
 
-double privlr_logistic_evaluate(size_t n, int loss, const double *raw_prediction,
-                                const double *y, const double *sample_weight,
-                                double *gradient_out, double *hessian_out)
-{
-    double sum = 0.0;
-    for (size_t i = 0; i < n; i++) {
-        const double label = y[i];
-        const double weight = sample_weight ? sample_weight[i] : 1.0;
-        const double m = label * raw_prediction[i];
-        const int linear = loss == PRIVLR_LOSS_CAPPED && m < 0.0;
-        const double u = exp(-fabs(m));
-        const double r = 1.0 / (1.0 + u);
-        const double value = linear ? 0.6931471805599453 - 0.5 * m
-                                    : (m < 0.0 ? -m : 0.0) + log1p(u);
-        const double slope = linear ? 0.5 : (m < 0.0 ? r : u * r);
-        sum += weight * value;
-        if (gradient_out)
-            gradient_out[i] = -weight * label * slope;
-        if (hessian_out)
-            hessian_out[i] = linear ? 0.0 : weight * (u * r * r);
+    PRIVLR_FOR_LANES(i, padded) {
+        const double m = margin[i];
+        const double u = value[i];
+        const double w = 1.0 + u;
+        const double w_lost = u - (w - 1.0);
+        const int upper = u >= 0.5;
+        const double f = upper ? 0.5 * (u - 1.0) : u;
+        const double v = 2.0 + f;
+        const double inverse = 1.0 / (w * v);
+
+        /* one Newton step also makes good what 1 + u lost in rounding */
+        double r = v * inverse;
+        r = fma(r, fma(-w_lost, r, fma(-w, r, 1.0)), r);
+
+        const double s = f * (w * inverse);
+        const double bend = s * (privlr_log1p_remainder(s) - f);
+        const double log1p_u =
+            (upper ? privlr_log2_hi : 0.0) + (f + (upper ? bend + privlr_log2_lo : bend));
+        const double p = u * r;
+        value[i] = (m < 0.0 ? -m : 0.0) + log1p_u;
+        slope[i] = m < 0.0 ? r : p;
+        curvature[i] = fma(-p, p, p);
     }
-    return sum;
 }
 
-const char *privlr_simd_level(void)
-{
-    return "baseline";
+/* Below 0 the tangent at 0, where logistic_block gives slope 1/2. */
+static void capped_block(ptrdiff_t padded, double *margin, double *value, double *slope,
+                         double *curvature) {
+    double linear[PRIVLR_BLOCK];
+
+    PRIVLR_FOR_LANES(i, padded) {
+        const double m = margin[i];
+        linear[i] = m < 0.0 ? -m : 0.0;
+        margin[i] = m < 0.0 ? 0.0 : m;
+    }
+    logistic_block(padded, margin, value, slope, curvature);
+    PRIVLR_FOR_LANES(i, padded) {
+        value[i] += 0.5 * linear[i];
+        curvature[i] = linear[i] > 0.0 ? 0.0 : curvature[i];
+    }
+}
+
+static double lane_sum(ptrdiff_t padded, const double *value) {
+    double lane[PRIVLR_LANES] = {0.0};
+    for (ptrdiff_t j = 0; j < padded; j += PRIVLR_LANES)
+        for (ptrdiff_t k = 0; k < PRIVLR_LANES; k++)
+            lane[k] += value[j + k];
+    return ((lane[0] + lane[4]) + (lane[2] + lane[6])) +
+           ((lane[1] + lane[5]) + (lane[3] + lane[7]));
+}
+
+double PRIVLR_KERNEL(privlr_logistic_evaluate)(size_t n, int loss, const double *raw_prediction,
+                                               const double *y, const double *sample_weight,
+                                               double *gradient_out, double *hessian_out) {
+    double margin[PRIVLR_BLOCK], value[PRIVLR_BLOCK], slope[PRIVLR_BLOCK], curvature[PRIVLR_BLOCK];
+    double sum = 0.0;
+
+    for (size_t first = 0; first < n; first += PRIVLR_BLOCK) {
+        const ptrdiff_t count = privlr_block_length(n - first);
+        const ptrdiff_t padded = privlr_padded(count);
+        const double *label = y + first;
+
+#pragma omp simd
+        for (ptrdiff_t i = 0; i < count; i++)
+            margin[i] = label[i] * raw_prediction[first + i];
+        for (ptrdiff_t i = count; i < padded; i++)
+            margin[i] = 0.0;
+
+        if (loss == PRIVLR_LOSS_CAPPED)
+            capped_block(padded, margin, value, slope, curvature);
+        else
+            logistic_block(padded, margin, value, slope, curvature);
+
+        if (sample_weight) {
+            const double *weight = sample_weight + first;
+#pragma omp simd
+            for (ptrdiff_t i = 0; i < count; i++) {
+                value[i] *= weight[i];
+                slope[i] *= weight[i];
+                curvature[i] *= weight[i];
+            }
+        }
+        for (ptrdiff_t i = count; i < padded; i++)
+            value[i] = 0.0;
+        sum += lane_sum(padded, value);
+
+        if (gradient_out) {
+#pragma omp simd
+            for (ptrdiff_t i = 0; i < count; i++)
+                gradient_out[first + i] = -label[i] * slope[i];
+        }
+        if (hessian_out)
+            memcpy(hessian_out + first, curvature, (size_t)count * sizeof *curvature);
+    }
+    return sum;
 }

@@ -14,8 +14,8 @@ cdef int loss_code(str name) except -1:
     raise InvalidParameterError("loss", "'logistic' or 'capped'", name)
 
 
-def loss_gradient(const double[::1] raw_prediction, const double[::1] y, *,
-                  const double[::1] sample_weight=None, str loss="logistic"):
+def loss_gradient(const double[::1] raw_prediction not None, const double[::1] y not None,
+                  *, const double[::1] sample_weight=None, str loss="logistic"):
     """Loss sum, gradient and curvature of a linear model's raw predictions.
 
     With the margin m = y * raw_prediction, the loss is phi(m) = log(1 + exp(-m)), and
@@ -47,7 +47,7 @@ def loss_gradient(const double[::1] raw_prediction, const double[::1] y, *,
     Notes
     -----
     Domain: every float64 margin; NaN gives NaN. Largest error of each element: 2.5 ulp.
-    The bits do not depend on the instruction set.
+    The bits, those of the sum included, do not depend on the instruction set.
     """
     cdef Py_ssize_t n = raw_prediction.shape[0]
     cdef int code = loss_code(loss)

@@ -18,11 +18,13 @@
  * For b* the ideal vector on the same bits, ||b - b*|| <= 2^-47 ||b*||. The
  * caller compares the radius with the bound its proof assumes. `out` is scratch
  * until the end. */
-privlr_status privlr_noise_sphere(const uint8_t *key, size_t d, double rate, double *out, double *radius_out);
+privlr_status privlr_noise_sphere(const uint8_t *key, size_t d, double rate, double *out,
+                                  double *radius_out);
 
 /* n independent integers with P(k) proportional to exp(-|k| / scale), exactly.
  * PRIVLR_EXTREME unless 1 <= scale <= PRIVLR_LAPLACE_SCALE_MAX. |k| < 2^60. */
-privlr_status privlr_noise_discrete_laplace(const uint8_t *key, size_t n, int64_t scale, int64_t *out);
+privlr_status privlr_noise_discrete_laplace(const uint8_t *key, size_t n, int64_t scale,
+                                            int64_t *out);
 
 /* The ideal mean[i] + sigma N_i, N_i independent standard normals, each rounded
  * to the nearest multiple of `grid`, a power of two. A value whose error interval
@@ -30,7 +32,7 @@ privlr_status privlr_noise_discrete_laplace(const uint8_t *key, size_t n, int64_
  * bits of the same uniforms: wrong with probability below 2^-100.
  * PRIVLR_EXTREME unless 2^-500 <= grid <= 2^500, 2^-500 <= sigma / grid and
  * |mean[i]| + 16 sigma <= 2^46 grid. `out` and `mean` do not overlap. */
-privlr_status privlr_noise_rounded_gaussian(const uint8_t *key, size_t n, double sigma, const double *mean, double grid,
-                                  double *out);
+privlr_status privlr_noise_rounded_gaussian(const uint8_t *key, size_t n, double sigma,
+                                            const double *mean, double grid, double *out);
 
 #endif

@@ -19,7 +19,8 @@ typedef struct {
  * least significant first: the key alone defines the ideal normals, whichever
  * of them are ever looked at so closely. */
 privlr_refined_pair privlr_pair_refine(const privlr_bits *bits, uint64_t pair, uint64_t radius_word,
-                                       double radius_uniform, uint64_t angle_word, double angle_uniform);
+                                       double radius_uniform, uint64_t angle_word,
+                                       double angle_uniform);
 
 /* Whether center + scale sqrt(square) > bound. Wrong only when the two sides'
  * difference is below the arithmetic's resolution, for a normal's square with

@@ -1,4 +1,5 @@
-#include "rows.h"
+#include "kernels.h"
+#include "simd.h"
 
 enum { LANES = 16, PANEL = 4 };
 
@@ -47,8 +48,8 @@ static void panel_dots(size_t length, const double *restrict x, ptrdiff_t stride
     out[3] += lanes_total(d);
 }
 
-void privlr_rows_dots(size_t rows, size_t length, const double *x, ptrdiff_t stride,
-                      const double *w, double *out) {
+void PRIVLR_KERNEL(privlr_rows_dots)(size_t rows, size_t length, const double *x, ptrdiff_t stride,
+                                     const double *w, double *out) {
     size_t i = 0;
     for (; i + PANEL <= rows; i += PANEL)
         panel_dots(length, x + (ptrdiff_t)i * stride, stride, w, out + i);
@@ -56,8 +57,8 @@ void privlr_rows_dots(size_t rows, size_t length, const double *x, ptrdiff_t str
         out[i] += row_dot(length, x + (ptrdiff_t)i * stride, w);
 }
 
-void privlr_rows_sums(size_t rows, size_t length, const double *x, ptrdiff_t stride,
-                      const double *c, double *restrict out) {
+void PRIVLR_KERNEL(privlr_rows_sums)(size_t rows, size_t length, const double *x, ptrdiff_t stride,
+                                     const double *c, double *restrict out) {
     size_t i = 0;
     for (; i + PANEL <= rows; i += PANEL) {
         const double *restrict x0 = x + (ptrdiff_t)i * stride;

@@ -14,16 +14,14 @@ typedef struct {
     double high[SUM_LANES], low[SUM_LANES];
 } compensated_sum;
 
-static inline void sum_add(compensated_sum *sum, int lane, double x)
-{
+static inline void sum_add(compensated_sum *sum, int lane, double x) {
     double total = sum->high[lane] + x;
     double part = total - sum->high[lane];
     sum->low[lane] += (sum->high[lane] - (total - part)) + (x - part);
     sum->high[lane] = total;
 }
 
-static void sum_add_array(compensated_sum *sum, size_t n, const double *x)
-{
+static void sum_add_array(compensated_sum *sum, size_t n, const double *x) {
     compensated_sum s = *sum;
     size_t i = 0;
     for (; i + SUM_LANES <= n; i += SUM_LANES) {
@@ -37,8 +35,7 @@ static void sum_add_array(compensated_sum *sum, size_t n, const double *x)
     *sum = s;
 }
 
-static double sum_total(const compensated_sum *sum)
-{
+static double sum_total(const compensated_sum *sum) {
     compensated_sum total = {{0}, {0}};
     double low = 0.0;
     for (int lane = 0; lane < SUM_LANES; lane++) {
@@ -58,8 +55,8 @@ typedef struct {
 /* Errors in units of u = 2^-53: radius 5 (exponentials) + 2 (sum) + 1 (division
  * by the rate); direction 11 (normals) + 1.5 (squares and their sum, halved by
  * the root) + 1 (root) + 1 (division); product 1. In all below 25 < 64. */
-privlr_status privlr_noise_sphere(const uint8_t *key, size_t d, double rate, double *out, double *radius_out)
-{
+privlr_status privlr_noise_sphere(const uint8_t *key, size_t d, double rate, double *out,
+                                  double *radius_out) {
     sphere_workspace work;
     privlr_status status = privlr_bits_open(&work.bits, key);
     if (status != PRIVLR_OK) {

@@ -15,15 +15,13 @@
 
 enum { EXPONENTIAL_FIELD = 11, ANGLE_FIELD = 9 };
 
-static inline double as_double(uint64_t bits)
-{
+static inline double as_double(uint64_t bits) {
     double x;
     memcpy(&x, &bits, sizeof x);
     return x;
 }
 
-static inline uint64_t as_bits(double x)
-{
+static inline uint64_t as_bits(double x) {
     uint64_t bits;
     memcpy(&bits, &x, sizeof bits);
     return bits;
@@ -31,14 +29,12 @@ static inline uint64_t as_bits(double x)
 
 /* A bit as the sign of a double: comparing doubles, unlike testing 64-bit
  * integers, vectorises on every instruction set. */
-static inline double sign_of_bit(uint64_t word, int bit)
-{
+static inline double sign_of_bit(uint64_t word, int bit) {
     return as_double((word << (63 - bit) & SIGN_BIT) | ONE_BITS);
 }
 
 /* The uniform of a word whose exponent field holds `zeros` zeros only. */
-static double deep_uniform(privlr_bits *bits, int zeros, uint64_t mantissa)
-{
+static double deep_uniform(privlr_bits *bits, int zeros, uint64_t mantissa) {
     for (int further = 0; further < 2; further++) {
         uint64_t word = privlr_bits_next(bits);
         if (word == 0) {
@@ -53,8 +49,8 @@ static double deep_uniform(privlr_bits *bits, int zeros, uint64_t mantissa)
     return ldexp(as_double(ONE_BITS | mantissa), -1 - zeros);
 }
 
-static void uniforms_draw(privlr_bits *bits, size_t n, int field_bits, privlr_uniform_block *block)
-{
+static void uniforms_draw(privlr_bits *bits, size_t n, int field_bits,
+                          privlr_uniform_block *block) {
     const uint64_t field_mask = ((uint64_t)1 << field_bits) - 1;
     uint64_t *word = block->word;
     double *uniform = block->uniform;
@@ -77,9 +73,9 @@ static void uniforms_draw(privlr_bits *bits, size_t n, int field_bits, privlr_un
  * sqrt(1/2) - 1 <= N <= sqrt(2) - 1; then with s = N / (2 + N)
  * log1p(N) = N - (N^2/2 - s (N^2/2 + R)), R = 2 atanh(s)/s - 2 = s^2 L(s^2),
  * where the polynomial L adds a relative error below 2^-57. */
-static inline double exponential(double uniform, double upper_sign)
-{
-    const double log2_high = 0x1.62e42fee00000p-1, log2_low = 0x1.a39ef35793c76p-33; /* k * log2_high is exact */
+static inline double exponential(double uniform, double upper_sign) {
+    const double log2_high = 0x1.62e42fee00000p-1,
+                 log2_low = 0x1.a39ef35793c76p-33; /* k * log2_high is exact */
     const double sqrt2 = 0x1.6a09e667f3bcdp+0;
     const double small = 0x1.2bec333018867p-2; /* 1 - sqrt(1/2) */
     double u = 0.5 * uniform;
@@ -106,8 +102,7 @@ static inline double exponential(double uniform, double upper_sign)
 
 /* sin and cos on [0, pi/4], relative errors below 2 u; the polynomials add
  * less than 2^-58. */
-static inline void sine_cosine(double angle, double *sine, double *cosine)
-{
+static inline void sine_cosine(double angle, double *sine, double *cosine) {
     double w = angle * angle;
     double s = 0x1.5d924c5e9773cp-33;
     s = -0x1.ae5e63e02493dp-26 + w * s;
@@ -125,17 +120,16 @@ static inline void sine_cosine(double angle, double *sine, double *cosine)
     *cosine = 1.0 - (0.5 * w - w * w * c);
 }
 
-void privlr_exponentials_draw(privlr_bits *bits, size_t n, privlr_uniform_block *block, double *out)
-{
+void privlr_exponentials_draw(privlr_bits *bits, size_t n, privlr_uniform_block *block,
+                              double *out) {
     uniforms_draw(bits, n, EXPONENTIAL_FIELD, block);
     for (size_t i = 0; i < n; i++) {
         out[i] = exponential(block->uniform[i], sign_of_bit(block->word[i], 63));
     }
 }
 
-void privlr_normals_draw(privlr_bits *bits, size_t pairs, privlr_uniform_block *radii, privlr_uniform_block *angles,
-                         double *out)
-{
+void privlr_normals_draw(privlr_bits *bits, size_t pairs, privlr_uniform_block *radii,
+                         privlr_uniform_block *angles, double *out) {
     uniforms_draw(bits, pairs, EXPONENTIAL_FIELD, radii);
     uniforms_draw(bits, pairs, ANGLE_FIELD, angles);
     for (size_t i = 0; i < pairs; i++) {

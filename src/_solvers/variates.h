@@ -38,24 +38,23 @@ typedef struct {
 
 /* Exponential word: bit 63 chooses the half, bits 52-62 are the exponent field.
  * E = -log(U) or -log1p(-U), U = uniform / 2. */
-static inline int privlr_word_is_upper_half(uint64_t word)
-{
+static inline int privlr_word_is_upper_half(uint64_t word) {
     return (int)(word >> 63);
 }
 
 /* Angle word: bits 63, 62 are the signs of the pair, bit 61 swaps the pair
  * (cos, sin), bits 52-60 are the exponent field. angle = pi/4 * uniform. */
-static inline int privlr_word_swaps_pair(uint64_t word)
-{
+static inline int privlr_word_swaps_pair(uint64_t word) {
     return (int)(word >> 61 & 1);
 }
 
 /* n <= PRIVLR_BLOCK exponentials into `out`. */
-void privlr_exponentials_draw(privlr_bits *bits, size_t n, privlr_uniform_block *block, double *out);
+void privlr_exponentials_draw(privlr_bits *bits, size_t n, privlr_uniform_block *block,
+                              double *out);
 
 /* `pairs` <= PRIVLR_BLOCK pairs of normals into out[0 .. 2 pairs - 1]. The
  * blocks keep what the pairs were made from, for refinement. */
-void privlr_normals_draw(privlr_bits *bits, size_t pairs, privlr_uniform_block *radii, privlr_uniform_block *angles,
-                         double *out);
+void privlr_normals_draw(privlr_bits *bits, size_t pairs, privlr_uniform_block *radii,
+                         privlr_uniform_block *angles, double *out);
 
 #endif

@@ -14,14 +14,12 @@ typedef struct {
     uint32_t limb[WIDE_LIMBS];
 } wide;
 
-static inline wide wide_of_int(uint32_t n)
-{
+static inline wide wide_of_int(uint32_t n) {
     return (wide){{0, 0, 0, 0, 0, 0, 0, n}};
 }
 
 /* 0 <= x < 2^32; bits below 2^-224 are dropped. */
-static inline wide wide_of_double(double x)
-{
+static inline wide wide_of_double(double x) {
     wide result = {{0}};
     int exponent;
     uint64_t mantissa = (uint64_t)ldexp(frexp(x, &exponent), 53);
@@ -40,8 +38,7 @@ static inline wide wide_of_double(double x)
     return result;
 }
 
-static inline double wide_to_double(wide a)
-{
+static inline double wide_to_double(wide a) {
     double x = 0.0;
     for (int i = WIDE_LIMBS - 1; i >= 0; i--) {
         x += ldexp((double)a.limb[i], 32 * i - WIDE_FRACTION_BITS);
@@ -49,8 +46,7 @@ static inline double wide_to_double(wide a)
     return x;
 }
 
-static inline int wide_is_zero(wide a)
-{
+static inline int wide_is_zero(wide a) {
     uint32_t any = 0;
     for (int i = 0; i < WIDE_LIMBS; i++) {
         any |= a.limb[i];
@@ -58,8 +54,7 @@ static inline int wide_is_zero(wide a)
     return any == 0;
 }
 
-static inline int wide_is_greater(wide a, wide b)
-{
+static inline int wide_is_greater(wide a, wide b) {
     for (int i = WIDE_LIMBS - 1; i >= 0; i--) {
         if (a.limb[i] != b.limb[i]) {
             return a.limb[i] > b.limb[i];
@@ -68,8 +63,7 @@ static inline int wide_is_greater(wide a, wide b)
     return 0;
 }
 
-static inline wide wide_add(wide a, wide b)
-{
+static inline wide wide_add(wide a, wide b) {
     uint64_t carry = 0;
     for (int i = 0; i < WIDE_LIMBS; i++) {
         carry += (uint64_t)a.limb[i] + b.limb[i];
@@ -80,8 +74,7 @@ static inline wide wide_add(wide a, wide b)
 }
 
 /* a >= b. */
-static inline wide wide_subtract(wide a, wide b)
-{
+static inline wide wide_subtract(wide a, wide b) {
     uint64_t borrow = 0;
     for (int i = 0; i < WIDE_LIMBS; i++) {
         uint64_t difference = (uint64_t)a.limb[i] - b.limb[i] - borrow;
@@ -92,8 +85,7 @@ static inline wide wide_subtract(wide a, wide b)
 }
 
 /* a b < 2^32. */
-static inline wide wide_multiply(wide a, wide b)
-{
+static inline wide wide_multiply(wide a, wide b) {
     uint32_t product[2 * WIDE_LIMBS] = {0};
     wide result;
     for (int i = 0; i < WIDE_LIMBS; i++) {
@@ -111,8 +103,7 @@ static inline wide wide_multiply(wide a, wide b)
     return result;
 }
 
-static inline wide wide_divide(wide a, uint32_t divisor)
-{
+static inline wide wide_divide(wide a, uint32_t divisor) {
     uint64_t rest = 0;
     for (int i = WIDE_LIMBS - 1; i >= 0; i--) {
         rest = rest << 32 | a.limb[i];

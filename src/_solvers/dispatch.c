@@ -1,0 +1,86 @@
+/* Chooses the instruction set of the kernels in logistic.c, logistic_prox.c and rows.c.
+ *
+ * On x86-64 the choice is made once, by a constructor: the loader runs it before any
+ * thread can call in, so nothing here is written while others read it. The
+ * environment variable PRIVLR_SIMD lowers the choice; it cannot name what the
+ * processor lacks. Other processors have one variant and nothing to choose.
+ */
+#include "kernels.h"
+#include "logistic.h"
+#include "rows.h"
+
+#include <float.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct {
+    const char *name;
+    double (*evaluate)(size_t, int, const double *, const double *, const double *, double *,
+                       double *);
+    void (*prox)(size_t, double, double, const double *, const double *, const double *, double *);
+    void (*dots)(size_t, size_t, const double *, ptrdiff_t, const double *, double *);
+    void (*sums)(size_t, size_t, const double *, ptrdiff_t, const double *, double *);
+} kernel_set;
+
+#define KERNEL_SET(name, variant)                                                                  \
+    {name, privlr_logistic_evaluate_##variant, privlr_logistic_prox_##variant,                     \
+     privlr_rows_dots_##variant, privlr_rows_sums_##variant}
+
+#ifdef PRIVLR_X86_VARIANTS
+
+static const kernel_set variants[] = {
+    KERNEL_SET("baseline", baseline),
+    KERNEL_SET("x86-64-v3", x86_64_v3),
+    KERNEL_SET("x86-64-v4", x86_64_v4),
+};
+static const kernel_set *chosen = &variants[0];
+
+__attribute__((constructor)) static void choose_variant(void) {
+    __builtin_cpu_init();
+    int best = 0;
+    if (__builtin_cpu_supports("x86-64-v3"))
+        best = 1;
+    if (__builtin_cpu_supports("x86-64-v4"))
+        best = 2;
+
+    const char *wanted = getenv("PRIVLR_SIMD");
+    for (int i = 0; wanted && i < best; i++)
+        if (strcmp(wanted, variants[i].name) == 0)
+            best = i;
+    chosen = &variants[best];
+}
+
+#else
+
+static const kernel_set only = KERNEL_SET("baseline", baseline);
+static const kernel_set *const chosen = &only;
+
+#endif
+
+double privlr_logistic_evaluate(size_t n, int loss, const double *raw_prediction, const double *y,
+                                const double *sample_weight, double *gradient_out,
+                                double *hessian_out) {
+    return chosen->evaluate(n, loss, raw_prediction, y, sample_weight, gradient_out, hessian_out);
+}
+
+int privlr_logistic_prox(size_t n, double c, double rho, const double *y, const double *s,
+                         const double *a, double *z_out) {
+    if (!(c >= 0.0 && c / rho <= 1e200 && rho >= 1e-300 && rho <= DBL_MAX))
+        return -1;
+    chosen->prox(n, c, rho, y, s, a, z_out);
+    return 0;
+}
+
+void privlr_rows_dots(size_t rows, size_t length, const double *x, ptrdiff_t stride,
+                      const double *w, double *out) {
+    chosen->dots(rows, length, x, stride, w, out);
+}
+
+void privlr_rows_sums(size_t rows, size_t length, const double *x, ptrdiff_t stride,
+                      const double *c, double *out) {
+    chosen->sums(rows, length, x, stride, c, out);
+}
+
+const char *privlr_simd_level(void) {
+    return chosen->name;
+}
