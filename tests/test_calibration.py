@@ -182,7 +182,7 @@ def test_beta_inverts_epsilon(setting, epsilon, excess):
     kappa = (1 + excess) / (4 * math.expm1(epsilon))
     beta = perturbation_beta(epsilon=epsilon, kappa=kappa, **keywords(setting))
     cost = perturbation_epsilon(beta=beta, kappa=kappa, **keywords(setting))
-    assert 0 < beta
+    assert beta > 0
     assert epsilon * (1 - 1e-14) <= cost <= epsilon
 
 
@@ -283,9 +283,7 @@ def test_bad_choices_are_refused_by_name(name, value):
 @pytest.mark.parametrize("setting", SETTINGS[1:])
 def test_published_calibration_is_refused_where_no_theorem_covers_it(setting):
     with pytest.raises(InvalidParameterError, match="calibration"):
-        calibrate(
-            1, n_samples=10, l2_reg_strength=0.1, calibration="cms2011", **keywords(setting)
-        )
+        calibrate(1, n_samples=10, l2_reg_strength=0.1, calibration="cms2011", **keywords(setting))
 
 
 def test_capped_softmax_is_refused():

@@ -158,7 +158,9 @@ def loosen_the_solver(monkeypatch):
     monkeypatch.setattr(optimize, "COEF_TOLERANCE", 1.0)
     original = mechanisms.minimize
     monkeypatch.setattr(
-        mechanisms, "minimize", lambda problem, tolerance: original(problem, tolerance=1e9 * tolerance)
+        mechanisms,
+        "minimize",
+        lambda problem, tolerance: original(problem, tolerance=1e9 * tolerance),
     )
 
 

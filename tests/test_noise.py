@@ -167,9 +167,7 @@ def chacha20_block(key, block):
                 s[x] = (s[x] + s[y]) & mask
                 rotated = s[z] ^ s[x]
                 s[z] = (rotated << shift | rotated >> 32 - shift) & mask
-    return b"".join(
-        ((x + y) & mask).to_bytes(4, "little") for x, y in zip(s, start, strict=True)
-    )
+    return b"".join(((x + y) & mask).to_bytes(4, "little") for x, y in zip(s, start, strict=True))
 
 
 def test_block_counter_carries_past_32_bits():
@@ -439,8 +437,7 @@ def test_interrupted_and_short_reads_are_continued(tmp_path):
         "if (n > 5) n = 5; memset(out, ++next, n); return (ssize_t)n;"
     )
     program = (
-        "from privlr._solvers import noise\n"
-        "print(noise._keystream(None, 4).tobytes().hex())\n"
+        "from privlr._solvers import noise\nprint(noise._keystream(None, 4).tobytes().hex())\n"
     )
     stream = run_with_getrandom(tmp_path, body, program).strip()
     candidates = []

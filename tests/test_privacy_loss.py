@@ -215,13 +215,17 @@ def test_noise_is_recovered_from_the_minimiser_and_moves_by_little_between_neigh
         b = rng.standard_normal(4) * 5
         w = minimiser(b, X, y, kappa)
         np.testing.assert_allclose(noise_of(w, X, y, kappa=kappa), b, rtol=0, atol=1e-11)
-        (X_prime, y_prime), _ = neighbours(rng, 1, 4, 1.0, "replace_one", 2)[0][:2], None
-        X_prime, y_prime = np.vstack([X_prime, X[1:]]), np.r_[y_prime, y[1:]]
+        row, label, _ = random_rows(rng, 1, 4, 1.0, 2)
+        X_prime, y_prime = np.vstack([row, X[1:]]), np.r_[label, y[1:]]
         assert np.linalg.norm(minimiser(b, X_prime, y_prime, kappa) - w) <= 2 / kappa
 
 
 @settings(max_examples=100, deadline=None)
-@given(seed=st.integers(0, 2**32), R=st.floats(0.1, 1e3), loss=st.sampled_from(["logistic", "capped"]))
+@given(
+    seed=st.integers(0, 2**32),
+    R=st.floats(0.1, 1e3),
+    loss=st.sampled_from(["logistic", "capped"]),
+)
 def test_parts_of_the_loss_are_bounded(seed, R, loss):
     """The determinants' part alone, and a flipped label, whose determinants cancel."""
     rng = np.random.default_rng(seed)
@@ -383,9 +387,7 @@ def test_fault_rows_divided_by_the_largest():
     X = np.tile([1.0, 0.0], (100, 1))
     X_prime = np.vstack([[10.0, 0.0], X[1:]])
     y = np.ones(100, dtype=int)
-    divided, divided_prime = (
-        rows / np.linalg.norm(rows, axis=1).max() for rows in (X, X_prime)
-    )
+    divided, divided_prime = (rows / np.linalg.norm(rows, axis=1).max() for rows in (X, X_prime))
     found = privacy_loss(
         [-1.0, 0.0], divided, y, divided_prime, y, beta=constants.beta, kappa=constants.kappa
     )
@@ -403,9 +405,7 @@ def test_fault_unpenalised_intercept():
     w = np.array([-50.0, 100.0])
     kappa = np.array([constants.kappa, 0.0])
     assert abs(reference_loss(w, data, data_prime, constants.beta, kappa)) > 50
-    penalised = loss_between(
-        w, data, data_prime, beta=constants.beta, kappa=constants.kappa
-    )
+    penalised = loss_between(w, data, data_prime, beta=constants.beta, kappa=constants.kappa)
     assert abs(penalised) <= 1
 
 

@@ -329,9 +329,7 @@ def extremal_pair(
     weight = np.array([max_sample_weight, heavy])
     first = 0 if neighboring_relation == "replace_one" else 1
     y = np.full(2, label)
-    return NeighboringPair(
-        coef, with_odd, y, without[first:], y[first:], weight, weight[first:]
-    )
+    return NeighboringPair(coef, with_odd, y, without[first:], y[first:], weight, weight[first:])
 
 
 class PivotTest(NamedTuple):
