@@ -35,14 +35,16 @@ def error_in_ulp(computed, exact):
 
 def accuracy_margins():
     rng = np.random.default_rng(5)
-    return np.concatenate([
-        rng.uniform(-2, 2, 500),
-        rng.uniform(-40, 40, 400),
-        rng.uniform(-705, 705, 200),
-        # the edges of the range reductions: u = 1/2, odd multiples of log(2) / 2
-        np.log(2) * (np.arange(-12, 13)[:, None] / 2 + np.array([-1e-12, 0, 1e-12])).ravel(),
-        [0.0, -0.0, 5e-324, -5e-324, 1e-300, 1e-17, -1e-17, 1e-8, -1e-8],
-    ])
+    return np.concatenate(
+        [
+            rng.uniform(-2, 2, 500),
+            rng.uniform(-40, 40, 400),
+            rng.uniform(-705, 705, 200),
+            # the edges of the range reductions: u = 1/2, odd multiples of log(2) / 2
+            np.log(2) * (np.arange(-12, 13)[:, None] / 2 + np.array([-1e-12, 0, 1e-12])).ravel(),
+            [0.0, -0.0, 5e-324, -5e-324, 1e-300, 1e-17, -1e-17, 1e-8, -1e-8],
+        ]
+    )
 
 
 @pytest.mark.parametrize("loss", ["logistic", "capped"])
@@ -93,9 +95,7 @@ def test_capped_loss_meets_the_logistic_loss_at_zero():
 
 
 @pytest.mark.parametrize("loss", ["logistic", "capped"])
-@pytest.mark.parametrize(
-    "payload", [0x7FF8000000000000, 0x7FF80000000FFFFF, 0xFFFFFFFFFFFFFFFF]
-)
+@pytest.mark.parametrize("payload", [0x7FF8000000000000, 0x7FF80000000FFFFF, 0xFFFFFFFFFFFFFFFF])
 def test_nan_stays_nan_and_touches_nothing_else(loss, payload):
     raw = np.linspace(-3, 3, 21)
     clean = loss_gradient(raw, np.ones(21), loss=loss)

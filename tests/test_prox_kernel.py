@@ -16,11 +16,13 @@ from privlr._solvers.prox import logistic_prox
 from privlr.exceptions import InvalidParameterError
 
 MAX_ULP = 4.0
-KAPPAS = np.concatenate([
-    np.geomspace(1e-8, 1e9, 44),
-    # where the number of steps or the start changes
-    [1e-3, 0.01, np.nextafter(0.01, 1), 0.5, 2.0, np.nextafter(2.0, 3)],
-])
+KAPPAS = np.concatenate(
+    [
+        np.geomspace(1e-8, 1e9, 44),
+        # where the number of steps or the start changes
+        [1e-3, 0.01, np.nextafter(0.01, 1), 0.5, 2.0, np.nextafter(2.0, 3)],
+    ]
+)
 needs_extended = pytest.mark.skipif(
     np.finfo(np.longdouble).nmant < 63, reason="needs an 80-bit long double"
 )
@@ -28,6 +30,7 @@ needs_extended = pytest.mark.skipif(
 
 def exact_products(x, factor):
     """x * factor as an unevaluated sum (Dekker)."""
+
     def split(v):
         scaled = v * 134217729.0
         high = scaled - (scaled - v)
@@ -52,8 +55,12 @@ def errors(z, s, a, y, c, rho):
     wrong = y * z < 0  # there sigma(-y z) = 1 - sigma(-|z|)
     sign = np.where(wrong, y, -y)
     terms = [
-        *exact_products(z, rho), *exact_products(s, -rho), -a,
-        sign * high, sign * low, np.where(wrong, -y * c, 0.0),
+        *exact_products(z, rho),
+        *exact_products(s, -rho),
+        -a,
+        sign * high,
+        sign * low,
+        np.where(wrong, -y * c, 0.0),
     ]
     residual = np.array([math.fsum(row) for row in zip(*terms, strict=True)])
     slope = rho + (small / (1 + u)).astype(float)
@@ -74,12 +81,14 @@ def mpmath_error(z, s, a, y, c, rho):
 def cases(kappa, n, rng):
     """Problems whose solutions spread over the whole bend of the loss and far beyond,
     and, in the second half, whose s and a / rho nearly cancel."""
-    t = np.concatenate([
-        rng.normal(size=n) * 3,
-        rng.uniform(-1, 1, n),
-        rng.uniform(-50, 50, n),
-        np.sinh(rng.uniform(-15, 15, n)),
-    ])
+    t = np.concatenate(
+        [
+            rng.normal(size=n) * 3,
+            rng.uniform(-1, 1, n),
+            rng.uniform(-50, 50, n),
+            np.sinh(rng.uniform(-15, 15, n)),
+        ]
+    )
     rho = 10.0 ** rng.uniform(-2, 2)
     y = np.where(rng.random(t.size) < 0.5, -1.0, 1.0)
     s = y * (t + kappa * (0.5 * np.tanh(t / 2) - 0.5))
@@ -119,7 +128,8 @@ def test_error_stays_within_the_bound_for_extreme_input(kappa):
             assert mpmath_error(z_i, s_i, 0.0, y, kappa, 1.0) <= MAX_ULP
         # the same numbers as the linear term
         np.testing.assert_array_equal(
-            logistic_prox(np.zeros_like(s), s, labels, c=kappa, rho=1.0), z)
+            logistic_prox(np.zeros_like(s), s, labels, c=kappa, rho=1.0), z
+        )
 
 
 def test_cancelling_terms_lose_nothing():
@@ -149,8 +159,11 @@ finite = st.floats(-1e6, 1e6, allow_subnormal=True)
 
 @settings(deadline=None, max_examples=200)
 @given(
-    s=finite, a=finite, y=st.sampled_from([-1.0, 1.0]),
-    log_kappa=st.floats(-8, 9), log_rho=st.floats(-6, 6),
+    s=finite,
+    a=finite,
+    y=st.sampled_from([-1.0, 1.0]),
+    log_kappa=st.floats(-8, 9),
+    log_rho=st.floats(-6, 6),
 )
 def test_the_optimality_condition_holds(s, a, y, log_kappa, log_rho):
     rho = 10.0**log_rho
@@ -176,9 +189,7 @@ def test_z_grows_with_s_and_no_faster(s, y, log_kappa):
 
 
 @settings(deadline=None, max_examples=50)
-@given(
-    n=st.integers(0, 300), offset=st.integers(0, 3), kappa=st.sampled_from([1e-3, 0.5, 50.0])
-)
+@given(n=st.integers(0, 300), offset=st.integers(0, 3), kappa=st.sampled_from([1e-3, 0.5, 50.0]))
 def test_arrays_agree_with_their_elements(n, offset, kappa):
     rng = np.random.default_rng(n)
     s, a, y = rng.normal(size=(3, n + offset))[:, offset:] * 4
@@ -212,7 +223,16 @@ def test_wrong_arguments_are_named():
         logistic_prox(x, x[:2], x, rho=1.0)
     with pytest.raises(InvalidParameterError, match=r"len\(y\)"):
         logistic_prox(x, x, x[:2], rho=1.0)
-    for c, rho in [(1.0, 0.0), (1.0, -1.0), (-1.0, 1.0), (math.nan, 1.0), (1.0, math.nan),
-                   (math.inf, 1.0), (1.0, math.inf), (1.0, 1e-310), (1e300, 1e-3)]:
+    for c, rho in [
+        (1.0, 0.0),
+        (1.0, -1.0),
+        (-1.0, 1.0),
+        (math.nan, 1.0),
+        (1.0, math.nan),
+        (math.inf, 1.0),
+        (1.0, math.inf),
+        (1.0, 1e-310),
+        (1e300, 1e-3),
+    ]:
         with pytest.raises(InvalidParameterError, match="rho"):
             logistic_prox(x, x, x, c=c, rho=rho)

@@ -39,8 +39,11 @@ print(simd_level(), digest.hexdigest())
 
 def run_with(level):
     output = subprocess.run(
-        [sys.executable, "-c", DIGEST], env={**os.environ, "PRIVLR_SIMD": level},
-        check=True, capture_output=True, text=True,
+        [sys.executable, "-c", DIGEST],
+        env={**os.environ, "PRIVLR_SIMD": level},
+        check=True,
+        capture_output=True,
+        text=True,
     ).stdout
     return output.split()
 
@@ -70,12 +73,19 @@ def compile_commands():
 
 def test_flags_keep_ieee_arithmetic():
     # the C core consists of static libraries, the Python modules of shared ones
-    commands = [entry["command"].split() for entry in compile_commands()
-                if ".a.p/" in entry["output"]]
+    commands = [
+        entry["command"].split() for entry in compile_commands() if ".a.p/" in entry["output"]
+    ]
     if not commands:
         pytest.skip("no build directory here")
     for command in commands:
         assert "-ffp-contract=off" in command
-        forbidden = {"-ffast-math", "-Ofast", "-funsafe-math-optimizations",
-                     "-fassociative-math", "-freciprocal-math", "-ffinite-math-only"}
+        forbidden = {
+            "-ffast-math",
+            "-Ofast",
+            "-funsafe-math-optimizations",
+            "-fassociative-math",
+            "-freciprocal-math",
+            "-ffinite-math-only",
+        }
         assert not forbidden.intersection(command)

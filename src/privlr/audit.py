@@ -252,7 +252,7 @@ def privacy_loss(
     change = float(np.sum((gradient_prime - gradient) * (b + b_prime))) / norms if norms else 0.0
 
     ridge = math.sqrt(kappa) * np.eye(w.size)
-    factor = np.linalg.qr(np.vstack([ridge, _root_hessian(w, common, loss)]), mode="r")
+    factor = np.asarray(np.linalg.qr(np.vstack([ridge, _root_hessian(w, common, loss)]), mode="r"))
     logdet, logdet_prime = (
         _relative_logdet(factor, _root_hessian(w, part, loss)) for part in (extra, extra_prime)
     )

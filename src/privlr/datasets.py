@@ -14,6 +14,7 @@ import lzma
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -173,14 +174,12 @@ def load_news20() -> Dataset:
         return Dataset(_unit_rows(X[train]), y[train], _unit_rows(X[test]), y[test], 1.0, names)
     parts: list[Any] = []
     for subset in ("train", "test"):
-        bunch = _fetched(
-            lambda subset=subset: sklearn_datasets.fetch_20newsgroups_vectorized(subset=subset)
-        )
+        bunch = _fetched(partial(sklearn_datasets.fetch_20newsgroups_vectorized, subset=subset))
         fields = np.array([name.split(".")[0] for name in bunch.target_names])[bunch.target]
         kept = np.isin(fields, ("sci", "talk"))
         parts += [_unit_rows(sparse.csr_array(bunch.data)[kept])]
         parts += [np.where(fields[kept] == "sci", 1, -1)]
-    return Dataset(*parts, data_norm=1.0)
+    return Dataset(*parts, 1.0)
 
 
 def load_gisette_like() -> Dataset:

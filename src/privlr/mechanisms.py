@@ -414,7 +414,7 @@ def objective_perturbation(
             "stays spent"
         )
     multiples = np.rint(found.coef / plan.lattice.step).astype(np.int64) + shake
-    coef = multiples * plan.lattice.step
+    coef = np.multiply(multiples, plan.lattice.step, dtype=np.float64)
     record = plan.record
     if random.seed is not None:
         record = replace(

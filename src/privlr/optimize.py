@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from privlr._solvers.solve import Design, Objective
+from privlr._solvers import solve as kernels
 from privlr._validation import check_positive
 from privlr.exceptions import InvalidParameterError
 from privlr.objective import Accuracy, Problem
@@ -114,7 +114,9 @@ def _native_dense(X: Any) -> Any:
     return X
 
 
-def make_design(X: Any, *, intercept: float = 0.0, data_norm: float | None = None) -> Design:
+def make_design(
+    X: Any, *, intercept: float = 0.0, data_norm: float | None = None
+) -> kernels.Design:
     """Wrap a matrix for the kernels, without a copy where its memory can be used as it is.
 
     Parameters
@@ -139,7 +141,7 @@ def make_design(X: Any, *, intercept: float = 0.0, data_norm: float | None = Non
     """
     parts = _native_csr(X) if sp.issparse(X) else _native_dense(X)
     shape = (int(X.shape[0]), int(X.shape[1]))
-    design = Design(parts, shape, intercept)
+    design = kernels.Design(parts, shape, intercept)
     if data_norm is None:
         longest = design.longest()
         if not math.isfinite(longest):
@@ -159,7 +161,7 @@ def make_design(X: Any, *, intercept: float = 0.0, data_norm: float | None = Non
             parts = (data * np.repeat(factor, np.diff(indptr)), indices, indptr)
         else:
             parts = parts * factor[:, None]
-        design = Design(parts, shape, intercept)
+        design = kernels.Design(parts, shape, intercept)
         design.clip(data_norm)
     return design
 
@@ -223,8 +225,12 @@ def minimize(
             [design.dots(shift[c * width : (c + 1) * width]) for c in range(outputs)]
         )
         offset = moved if offset is None else offset + moved
-    shared = {"sample_weight": problem.sample_weight, "loss": problem.loss, "n_outputs": outputs}
-    objective = Objective(
+    shared: dict[str, Any] = {
+        "sample_weight": problem.sample_weight,
+        "loss": problem.loss,
+        "n_outputs": outputs,
+    }
+    objective = kernels.Objective(
         design,
         problem.y,
         ridge=problem.ridge,
@@ -237,7 +243,7 @@ def minimize(
         max_passes=MAX_PASSES,
     )
     coef = shift + step
-    data_term = Objective(
+    data_term = kernels.Objective(
         design,
         problem.y,
         ridge=0.0,
