@@ -57,7 +57,7 @@ def dataset() -> tuple[str, datasets.Dataset]:
     """
     if os.environ.get(datasets.ENVIRONMENT):
         return "MNIST, 0 against 8", datasets.load_mnist_0_8()
-    return "scikit-learn's digits, 0-4 against 5-9", datasets.load_digits()
+    return "scikit-learn's digits, even against odd", datasets.load_digits()
 
 
 def run(data: datasets.Dataset, *, repeats: int) -> Iterator[Budget]:
