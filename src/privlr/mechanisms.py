@@ -395,7 +395,8 @@ def objective_perturbation(
             sample_weight=sample_weight,
             linear=tilt,
             prior_mean=prior_mean,
-        )
+        ),
+        tolerance=plan.certificate / 8,
     )
     tilt.fill(0.0)
     reached = found.gradient_norm * (1 + gamma(dimension + 2)) + plan.rounding_error

@@ -189,7 +189,9 @@ def choose_method(width: int, n_outputs: int) -> str:
     return "newton" if n_outputs == 1 and width <= NEWTON_MAX_WIDTH else "lbfgs"
 
 
-def minimize(problem: Problem, *, method: str | None = None) -> Minimum:
+def minimize(
+    problem: Problem, *, tolerance: float = math.inf, method: str | None = None
+) -> Minimum:
     """Minimise a problem and recompute the gradient at the point found.
 
     The linear term and the prior mean never reach the kernel. With
@@ -199,6 +201,8 @@ def minimize(problem: Problem, *, method: str | None = None) -> Minimum:
     Parameters
     ----------
     problem : Problem
+    tolerance : float, default=inf
+        Gradient norm (sum form) to reach, where that is less than 1e-10 ridge.
     method : {"newton", "lbfgs"} or None, default=None
         None: :func:`choose_method`.
 
@@ -228,7 +232,7 @@ def minimize(problem: Problem, *, method: str | None = None) -> Minimum:
     )
     step, status, _, passes = objective.minimize(
         method or choose_method(width, outputs),
-        tolerance=problem.ridge * COEF_TOLERANCE,
+        tolerance=min(tolerance, problem.ridge * COEF_TOLERANCE),
         max_passes=MAX_PASSES,
     )
     coef = shift + step
