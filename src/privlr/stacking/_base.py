@@ -23,7 +23,7 @@ from privlr.exceptions import InvalidParameterError
 from privlr.mechanisms import Plan, objective_perturbation, plan
 from privlr.optimize import make_design
 from privlr.privacy import Charge, Ledger, exact
-from privlr.stacking._combine import VOTES, meta_features, ridge_centre, votes
+from privlr.stacking._combine import VOTES, meta_features, votes
 from privlr.stacking._low_level import Part
 from privlr.stacking._partition import Index, split_rows
 from privlr.stacking._record import StackRecord
@@ -55,7 +55,7 @@ class _StackPlan:
     levels: Levels
     parts: tuple[Part, ...]
     high: Plan | None
-    high_centre: Array | None
+    cost: Fraction
     record: StackRecord
 
 
@@ -158,9 +158,7 @@ class StackingClassifier(ClassifierMixin, BaseEstimator):
             seeded = "" if record.private else " (seeded: not private)"
             self.ledger.charge(
                 type(self).__name__,
-                sum(c.epsilon for c in record.charges)
-                if not planned.levels.disjoint
-                else max(c.epsilon for c in record.charges),
+                planned.cost,
                 note=record.items + seeded,
             )
         models = Parallel(n_jobs=self.n_jobs, require="sharedmem")(
@@ -178,7 +176,6 @@ class StackingClassifier(ClassifierMixin, BaseEstimator):
                 ),
                 labels[rows],
                 planned.high,
-                prior_mean=planned.high_centre,
                 random=source.at("high level"),
             )
             width = release.coef.shape[1] - bool(self.fit_intercept)
@@ -291,15 +288,9 @@ class StackingClassifier(ClassifierMixin, BaseEstimator):
         if isinstance(self.classes, str):
             public.append("classes")
         charges = self._low_charges(levels, parts)
-        high = centre = None
+        high = None
         if levels.high_rows is not None:
             outputs = 1 if n_classes == 2 else n_classes
-            centre = ridge_centre(
-                [part.group.share for part in parts],
-                outputs,
-                intercept=self.fit_intercept,
-                published=self._published,
-            )
             high = plan(
                 levels.high_epsilon,
                 n_samples=len(levels.high_rows),
@@ -309,21 +300,22 @@ class StackingClassifier(ClassifierMixin, BaseEstimator):
                 loss=self.loss,
                 calibration="cms2011" if self._published else "tight",
                 n_classes=n_classes,
-                prior_norm=float(np.linalg.norm(centre)),
                 public=tuple(public),
             )
             label = f"high level on {'other' if levels.disjoint else 'the same'} " + (
                 f"{len(levels.high_rows)} rows"
             )
             charges += (Charge(label, exact("epsilon", levels.high_epsilon)),)
-        cost = [charge.epsilon for charge in charges]
+        costs = [charge.epsilon for charge in charges]
+        # A row pays one level where the levels are disjoint; halves of a float add up to it.
+        cost = max(costs) if levels.disjoint else exact("epsilon", self.epsilon)
         return _StackPlan(
             levels,
             parts,
             high,
-            centre,
+            cost,
             StackRecord(
-                epsilon=float(max(cost) if levels.disjoint else sum(cost, Fraction(0))),
+                epsilon=float(cost),
                 pipeline=self.pipeline,
                 charges=charges,
                 public=tuple(public),

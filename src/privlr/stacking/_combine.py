@@ -12,13 +12,11 @@ from scipy.special import expit
 
 from privlr.stacking._low_level import LowLevelModel
 
-__all__ = ["VOTES", "meta_features", "ridge_centre", "votes"]
+__all__ = ["VOTES", "meta_features", "votes"]
 
 Array = NDArray[np.float64]
 
 VOTES = ("vote", "weighted_vote")
-#: Length of the coefficients that the upper level's penalty is centred at.
-TRUST = 0.0
 
 
 def meta_features(models: Sequence[LowLevelModel], X: Any, published: bool) -> Array:
@@ -43,34 +41,6 @@ def meta_features(models: Sequence[LowLevelModel], X: Any, published: bool) -> A
         probability: Array = expit(raw) / math.sqrt(len(models))
         return probability
     return np.hstack([model.margin(X) for model in models])
-
-
-def ridge_centre(
-    shares: Sequence[float], n_outputs: int, *, intercept: bool, published: bool
-) -> Array:
-    """Return where the upper level's penalty is centred: a weighted vote of the margins.
-
-    Shares are public. Without evidence a stack then does as well as the vote; the paper's
-    penalty is centred at 0.
-
-    Parameters
-    ----------
-    shares : sequence of float
-    n_outputs : int
-    intercept : bool
-    published : bool
-
-    Returns
-    -------
-    ndarray of shape (n_outputs * width,)
-    """
-    width = len(shares) * n_outputs + bool(intercept)
-    centre = np.zeros((n_outputs, width))
-    if not published:
-        weight = np.asarray(shares) * (TRUST / np.linalg.norm(shares))
-        for output in range(n_outputs):
-            centre[output, output : len(shares) * n_outputs : n_outputs] = weight
-    return centre.ravel()
 
 
 def votes(models: Sequence[LowLevelModel], X: Any, *, weighted: bool) -> Array:
