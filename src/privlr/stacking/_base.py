@@ -265,9 +265,7 @@ class StackingClassifier(ClassifierMixin, BaseEstimator):
             return Levels(every, low, every, math.nextafter(epsilon - low, 0.0), disjoint=False)
         share = PUBLISHED_LOW_LEVEL_SHARE if self._published else LOW_LEVEL_SHARE
         n_low = int(share * n_samples)
-        low_rows, high_rows = split_rows(
-            n_samples, [n_low, n_samples - n_low], self.partition_seed
-        )
+        low_rows, high_rows = split_rows(n_samples, [n_low, n_samples - n_low], self.partition_seed)
         return Levels(low_rows, epsilon, high_rows, epsilon)
 
     def _plan(
@@ -288,7 +286,7 @@ class StackingClassifier(ClassifierMixin, BaseEstimator):
         if isinstance(self.classes, str):
             public.append("classes")
         charges = self._low_charges(levels, parts)
-        high = None
+        high: Plan | None = None
         if levels.high_rows is not None:
             outputs = 1 if n_classes == 2 else n_classes
             high = plan(
@@ -326,9 +324,7 @@ class StackingClassifier(ClassifierMixin, BaseEstimator):
         """Refuse a source that does not fit the data, where there is a source."""
 
     def _check_combiner(self, n_models: int) -> None:
-        if self.combiner == "stack" or (
-            isinstance(self.combiner, str) and self.combiner in VOTES
-        ):
+        if self.combiner == "stack" or (isinstance(self.combiner, str) and self.combiner in VOTES):
             return
         known = isinstance(self.combiner, int | np.integer) and not isinstance(self.combiner, bool)
         if not known or not 0 <= self.combiner < n_models:  # type: ignore[operator]
