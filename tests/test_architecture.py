@@ -50,7 +50,20 @@ def importers(prefix: str) -> set[str]:
     [
         ("privlr._solvers", {"_solvers", "optimize", "mechanisms"}),
         ("privlr._solvers.noise", {"_solvers", "mechanisms"}),
-        ("sklearn", {"linear_model", "stacking", "vertical", "federation", "cli", "datasets"}),
+        (
+            "sklearn",
+            {
+                "_inputs",
+                "linear_model",
+                "stacking",
+                "vertical",
+                "preprocessing",
+                "model_selection",
+                "federation",
+                "cli",
+                "datasets",
+            },
+        ),
         ("matplotlib", {"plots"}),
     ],
 )

@@ -2,147 +2,23 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from privlr._inputs import checked_weights, declared_classes, encode_labels, random_source
 from privlr._validation import check_integer
-from privlr.exceptions import InvalidParameterError, PrivacyWarning
-from privlr.mechanisms import Plan, RandomSource, objective_perturbation, plan
+from privlr.exceptions import InvalidParameterError
+from privlr.mechanisms import Plan, objective_perturbation, plan
 from privlr.optimize import make_design
 from privlr.privacy import Charge, Ledger, PrivacyRecord, exact
 
 __all__ = ["PrivateLogisticRegression"]
-
-
-def declared_classes(classes: Any, y: NDArray[Any] | None = None) -> NDArray[Any]:
-    """Return the sorted classes that a caller declared, or those in y if they are public.
-
-    Parameters
-    ----------
-    classes : sequence, or "public"
-    y : ndarray of shape (n,) or None, default=None
-        Needed for "public" only.
-
-    Returns
-    -------
-    ndarray of shape (n_classes,)
-
-    Raises
-    ------
-    InvalidParameterError
-        Fewer than two classes, repeated ones, or none declared.
-    """
-    accepted = "the two or more possible labels, or 'public' if the labels in y are no secret"
-    if isinstance(classes, str) and classes == "public":
-        found = np.unique(np.asarray(y))
-        if len(found) < 2:
-            raise InvalidParameterError("y", "of at least two classes (not one class)", found)
-        return found
-    if classes is None or isinstance(classes, str):
-        raise InvalidParameterError("classes", accepted, classes)
-    try:
-        given = np.asarray(classes)
-        found = np.unique(given)
-    except (TypeError, ValueError):
-        raise InvalidParameterError("classes", accepted, classes) from None
-    if given.ndim != 1 or len(found) < 2 or len(found) != len(given):
-        raise InvalidParameterError("classes", accepted, classes)
-    return found
-
-
-def encode_labels(y: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.float64]:
-    """Return -1 and +1 for two classes, and class indices for more.
-
-    Parameters
-    ----------
-    y : ndarray of shape (n,)
-    classes : ndarray of shape (n_classes,)
-        Sorted.
-
-    Returns
-    -------
-    ndarray of shape (n,), float64
-
-    Raises
-    ------
-    InvalidParameterError
-        y holds a label that is not among the classes.
-    """
-    try:
-        index = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
-        known = classes[index] == y
-    except TypeError:
-        known = np.zeros(1, dtype=bool)
-    if not np.all(known):
-        # The label itself is not shown: it is private.
-        raise InvalidParameterError("y", f"among the classes {classes.tolist()}", "another label")
-    return index.astype(np.float64) if len(classes) > 2 else 2.0 * index - 1.0
-
-
-def checked_weights(
-    sample_weight: ArrayLike | None, n_samples: int, bound: float
-) -> NDArray[np.float64] | None:
-    """Return weights as an array after checking them against their public bound.
-
-    Parameters
-    ----------
-    sample_weight : array-like of shape (n,) or None
-    n_samples : int
-    bound : float
-
-    Returns
-    -------
-    ndarray of shape (n,) or None
-
-    Raises
-    ------
-    InvalidParameterError
-        Wrong shape, or a weight outside [0, bound].
-    """
-    if sample_weight is None:
-        return None
-    accepted = f"{n_samples} numbers from 0 to max_sample_weight={bound:g}"
-    if isinstance(sample_weight, str):
-        raise InvalidParameterError("sample_weight", accepted, sample_weight)
-    weights = np.ascontiguousarray(sample_weight, dtype=np.float64)
-    if weights.shape != (n_samples,):
-        raise InvalidParameterError("sample_weight", accepted, f"shape {weights.shape}")
-    if not ((weights >= 0) & (weights <= bound)).all():
-        raise InvalidParameterError("sample_weight", accepted, "a weight outside")
-    if not weights.any():
-        raise InvalidParameterError("sample_weight", f"{accepted}, not all zero", "zeros")
-    return weights
-
-
-def random_source(random_state: Any) -> RandomSource:
-    """Return the system's generator for None, else a seeded source and a warning.
-
-    Parameters
-    ----------
-    random_state : None, int or numpy.random.RandomState
-
-    Returns
-    -------
-    RandomSource
-    """
-    if random_state is None:
-        return RandomSource()
-    words = check_random_state(random_state).randint(0, 2**32, size=4, dtype=np.uint64)
-    warnings.warn(
-        "random_state is set, so the noise can be repeated and this model is NOT private; "
-        "leave it at None except in tests",
-        PrivacyWarning,
-        stacklevel=3,
-    )
-    return RandomSource(seed=int.from_bytes(words.tobytes(), "little"))
 
 
 class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):

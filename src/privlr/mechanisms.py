@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.special import gammainccinv
 
 from privlr._solvers import noise
-from privlr._validation import check_integer
+from privlr._validation import check_integer, check_positive
 from privlr.exceptions import ConvergenceError, InvalidParameterError
 from privlr.objective import Accuracy, Problem, gamma
 from privlr.optimize import minimize
@@ -26,7 +26,7 @@ from privlr.privacy import (
     calibrate,
 )
 
-__all__ = ["Plan", "RandomSource", "Release", "objective_perturbation", "plan"]
+__all__ = ["Plan", "RandomSource", "Release", "noisy_count", "objective_perturbation", "plan"]
 
 #: Share of epsilon that the lattice release takes.
 LATTICE_SHARE = 1 / 128
@@ -424,3 +424,36 @@ def objective_perturbation(
             notes=(*record.notes, "random_state was set: whoever knows it can remove the noise"),
         )
     return Release(coef.reshape(plan.accuracy.n_outputs, plan.accuracy.width), record)
+
+
+def noisy_count(count: int, epsilon: float) -> int:
+    """Release a count of rows.
+
+    Parameters
+    ----------
+    count : int
+        Changes by at most 1 with one row.
+    epsilon : float
+        Budget.
+
+    Returns
+    -------
+    int
+        The count with discrete Laplace noise of scale ceil(1/epsilon).
+
+    Notes
+    -----
+    **Guarantee.** epsilon-differential privacy, exactly: sampler and sum are in integers.
+
+    **Neighbouring relation.** Any under which the count changes by at most 1.
+
+    **Assumptions.** epsilon is at least 2^-50.
+
+    **Source.** Canonne, Kamath and Steinke, NeurIPS 2020.
+
+    **Not covered.** How long the call takes.
+    """
+    scale = math.ceil(1 / check_positive("epsilon", epsilon))
+    if scale > MAX_SCALE:
+        raise InvalidParameterError("epsilon", f"at least {1 / MAX_SCALE:.2g}", epsilon)
+    return int(count) + int(noise.discrete_laplace(1, scale, None)[0])

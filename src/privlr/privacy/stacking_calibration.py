@@ -21,6 +21,7 @@ def calibrate_groups(
     data_norm: float = 1.0,
     loss: str = "logistic",
     calibration: str = "tight",
+    n_classes: int = 2,
 ) -> tuple[Calibration, ...]:
     """Calibrate the objective perturbations of K feature groups of the same rows.
 
@@ -39,7 +40,9 @@ def calibrate_groups(
     loss : {"logistic", "capped"}, default="logistic"
         See `perturbation_epsilon`.
     calibration : {"tight", "published"}, default="tight"
-        "published" is that of the stacking paper, logistic loss only.
+        "published" is that of the stacking paper, logistic loss and two classes only.
+    n_classes : int, default=2
+        Number of classes; see `calibrate`.
 
     Returns
     -------
@@ -91,10 +94,13 @@ def calibrate_groups(
                 data_norm=data_norm * q_k,
                 l2_reg_strength=ridge,
                 loss=loss,
+                n_classes=n_classes,
             )
             for q_k, ridge in zip(q, ridges, strict=True)
         )
     check_choice("loss", loss, ("logistic",))
+    if n_classes != 2:
+        raise InvalidParameterError("n_classes", "2 under 'published'", n_classes)
     return _published(epsilon, q, ridges, n_samples, check_positive("data_norm", data_norm))
 
 

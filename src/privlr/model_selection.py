@@ -1,0 +1,229 @@
+"""Choice of parameters that is itself private, and charged."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from random import SystemRandom
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.model_selection import ParameterGrid
+from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d
+
+from privlr._validation import check_choice, check_integer, check_positive, check_probability
+from privlr.exceptions import InvalidParameterError
+from privlr.mechanisms import noisy_count
+from privlr.privacy import Charge, Ledger, exact
+
+__all__ = ["PrivateSearch", "repetitions"]
+
+
+def repetitions(gamma: float, eta: int, uniform: float) -> int:
+    """Return a number of runs from the truncated negative binomial law, by inversion.
+
+    Parameters
+    ----------
+    gamma : float
+        Between 0 and 1; smaller means more runs.
+    eta : {0, 1}
+        1 is the geometric law, of mean 1/gamma; 0 the logarithmic one, shorter in the mean.
+    uniform : float
+        In [0, 1).
+
+    Returns
+    -------
+    int
+        At least 1.
+    """
+    keep = 1 - gamma
+    if eta == 1:
+        return 1 + math.floor(math.log1p(-uniform) / math.log(keep))
+    count, term, total = 1, keep / -math.log(gamma), 0.0
+    while True:
+        total += term
+        if uniform < total or term < 1e-18:
+            return count
+        term *= keep * count / (count + 1)
+        count += 1
+
+
+class PrivateSearch(ClassifierMixin, BaseEstimator):
+    """Search over parameters of a private estimator within a stated budget.
+
+    Parameters
+    ----------
+    estimator : estimator
+        With a parameter `epsilon`, which is the budget of one run, and a `fit` that is
+        private at it under replace_one. Its own ledger must be None: the search charges.
+    param_grid : dict or list of dicts
+        Public candidates.
+    method : {"repeat", "disjoint"}, default="repeat"
+        "repeat": a random number of runs, each with a candidate drawn at random, fitted on
+        four fifths of the rows and scored with noise on the rest; the best run is released.
+        Costs (2 + eta) epsilon. "disjoint": candidate i is fitted on the i-th of m + 1 disjoint
+        parts and the exponential mechanism chooses by mistakes on the last. Costs epsilon.
+    eta : {0, 1}, default=1
+        Law of the number of runs; see `repetitions`.
+    gamma : float, default=0.05
+        Of the same law; with eta=1 there are 1/gamma runs in the mean.
+    partition_seed : int, default=0
+        Public seed of the partition, which looks at no label.
+    ledger : privlr.privacy.Ledger or None, default=None
+        Charged before the first run.
+
+    Attributes
+    ----------
+    best_estimator_ : estimator
+        The run that is released.
+    best_params_ : dict
+        Its parameters.
+    classes_ : ndarray of shape (n_classes,)
+        Sorted labels.
+    charge_ : Charge
+        What the search cost.
+
+    Notes
+    -----
+    **Guarantee.** The released model and parameters are (2 + eta) epsilon-differentially
+    private under "repeat", epsilon-differentially private under "disjoint".
+
+    **Neighbouring relation.** One row replaced; the number of rows is public.
+
+    **Assumptions.** The candidates, all with the same epsilon, are chosen without looking at
+    the data, and the estimator's guarantee holds. The number of runs stays secret.
+
+    **Source.** "repeat": Papernot and Steinke, ICLR 2022, Theorem 2 (Liu and Talwar, STOC 2019,
+    for eta = 1). "disjoint": Chaudhuri, Monteleoni and Sarwate, JMLR 12 (2011), Algorithm 3.
+
+    **Not covered.** How long a search takes, which tells the number of runs, and the rounding
+    of the probabilities of the exponential mechanism.
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        param_grid: Any,
+        *,
+        method: str = "repeat",
+        eta: int = 1,
+        gamma: float = 0.05,
+        partition_seed: int = 0,
+        ledger: Ledger | None = None,
+    ) -> None:
+        self.estimator = estimator
+        self.param_grid = param_grid
+        self.method = method
+        self.eta = eta
+        self.gamma = gamma
+        self.partition_seed = partition_seed
+        self.ledger = ledger
+
+    def privacy_cost(self) -> Charge:
+        """Tell what `fit` will cost, without any data.
+
+        Returns
+        -------
+        Charge
+            Epsilon of the whole search.
+        """
+        check_choice("method", self.method, ("repeat", "disjoint"))
+        if self.eta not in (0, 1):
+            raise InvalidParameterError("eta", "0 or 1", self.eta)
+        check_positive("epsilon", self.estimator.epsilon)
+        times = 2 + int(self.eta) if self.method == "repeat" else 1
+        return Charge(type(self).__name__, times * exact("epsilon", self.estimator.epsilon))
+
+    def fit(self, X: Any, y: ArrayLike) -> Self:
+        """Search, and release the chosen run.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Rows.
+        y : array-like of shape (n_samples,)
+            Labels.
+
+        Returns
+        -------
+        PrivateSearch
+            The estimator.
+
+        Raises
+        ------
+        InvalidParameterError
+            Bad parameters; no budget is spent.
+        PrivacyBudgetError
+            The ledger does not hold the cost.
+        """
+        X = check_array(X, accept_sparse="csr")
+        y = column_or_1d(y)
+        cost = self.privacy_cost()
+        check_probability("gamma", self.gamma)
+        candidates = list(ParameterGrid(self.param_grid))
+        if getattr(self.estimator, "ledger", None) is not None:
+            raise InvalidParameterError("estimator", "without a ledger of its own", "one with")
+        if any({"epsilon", "ledger"} & set(candidate) for candidate in candidates):
+            raise InvalidParameterError("param_grid", "without epsilon and ledger", "one with")
+        seed = check_integer("partition_seed", self.partition_seed, low=0)
+        order = np.random.default_rng(seed).permutation(len(y))
+        if self.method == "disjoint" and len(y) <= len(candidates):
+            raise InvalidParameterError("X", f"of more than {len(candidates)} rows", len(y))
+        if self.ledger is not None:
+            self.ledger.charge(cost.label, cost.epsilon, note=self.method)
+        chosen, model = (self._repeat if self.method == "repeat" else self._disjoint)(
+            X, y, order, candidates
+        )
+        self.best_params_, self.best_estimator_ = chosen, model
+        self.classes_, self.n_features_in_ = model.classes_, X.shape[1]
+        self.charge_ = cost
+        return self
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Predict with the chosen model.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Labels.
+        """
+        check_is_fitted(self, "best_estimator_")
+        labels: NDArray[Any] = self.best_estimator_.predict(X)
+        return labels
+
+    def _run(self, candidate: dict[str, Any], X: Any, y: Any, rows: Any, test: Any) -> Any:
+        """Fit a candidate; return it and its correct predictions on the test rows."""
+        model = clone(self.estimator).set_params(**candidate).fit(X[rows], y[rows])
+        return model, int(np.sum(model.predict(X[test]) == y[test]))
+
+    def _repeat(self, X: Any, y: Any, order: Any, candidates: Sequence[Any]) -> tuple[Any, Any]:
+        random = SystemRandom()
+        rows, test = np.split(order, [4 * len(order) // 5])
+        best: Any = None
+        # Fit and score use disjoint rows, so a run costs epsilon, not twice that.
+        for _ in range(repetitions(self.gamma, self.eta, random.random())):
+            candidate = random.choice(candidates)
+            model, correct = self._run(candidate, X, y, rows, test)
+            score = noisy_count(correct, self.estimator.epsilon)
+            if best is None or score > best[0]:
+                best = score, candidate, model
+        return best[1], best[2]
+
+    def _disjoint(self, X: Any, y: Any, order: Any, candidates: Sequence[Any]) -> tuple[Any, Any]:
+        *parts, test = np.array_split(order, len(candidates) + 1)
+        runs = [
+            self._run(candidate, X, y, rows, test)
+            for candidate, rows in zip(candidates, parts, strict=True)
+        ]
+        correct = np.array([count for _, count in runs])
+        # One row of the last part changes each count by at most 1.
+        weight = np.exp(self.estimator.epsilon / 2 * (correct - correct.max()))
+        index = SystemRandom().choices(range(len(runs)), weights=weight.tolist())[0]
+        return candidates[index], runs[index][0]

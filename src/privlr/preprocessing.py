@@ -1,0 +1,172 @@
+"""Scaling by public constants; nothing here is fitted to rows."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from privlr._validation import check_positive
+from privlr.exceptions import InvalidParameterError
+
+__all__ = ["BoundedScaler", "FeatureImportanceScaler"]
+
+
+class BoundedScaler(TransformerMixin, BaseEstimator):
+    """Map declared public ranges to the unit ball.
+
+    Column j is clipped to [lower_j, upper_j] and mapped linearly to [-1, 1]/sqrt(d), so that
+    no row is longer than 1.
+
+    Parameters
+    ----------
+    lower, upper : float or array-like of shape (n_features,)
+        Public ends of the ranges, from the meaning of the columns and not from the rows.
+
+    Attributes
+    ----------
+    n_features_in_ : int
+        Number of columns.
+
+    Examples
+    --------
+    >>> from privlr.preprocessing import BoundedScaler
+    >>> BoundedScaler(lower=[0], upper=[120]).fit_transform([[60.0], [90.0], [500.0]]).tolist()
+    [[0.0], [0.5], [1.0]]
+    """
+
+    def __init__(self, lower: ArrayLike, upper: ArrayLike) -> None:
+        self.lower = lower
+        self.upper = upper
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Check the ranges against the number of columns; values are not looked at.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        BoundedScaler
+            The transformer.
+        """
+        X = validate_data(self, X, dtype=np.float64)
+        lower, upper = (_per_feature(self, name, X.shape[1]) for name in ("lower", "upper"))
+        if not (lower < upper).all():
+            raise InvalidParameterError("upper", "above lower in every column", self.upper)
+        return self
+
+    def transform(self, X: Any) -> NDArray[np.float64]:
+        """Clip and map rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+            Rows of norm at most 1.
+        """
+        check_is_fitted(self, "n_features_in_")
+        X = validate_data(self, X, dtype=np.float64, reset=False)
+        lower, upper = (_per_feature(self, name, X.shape[1]) for name in ("lower", "upper"))
+        unit = (np.clip(X, lower, upper) - lower) / (upper - lower)
+        scaled: NDArray[np.float64] = (2 * unit - 1) / math.sqrt(X.shape[1])
+        return scaled
+
+
+class FeatureImportanceScaler(TransformerMixin, BaseEstimator):
+    """Multiply columns by public importances, the largest of them becoming 1.
+
+    A private regression spends norm and noise evenly over directions; after this it spends
+    them where the importance is. One regression on such columns is a strong rival of a stack.
+
+    Parameters
+    ----------
+    importance : array-like of shape (n_features,)
+        Public, not computed from the private rows.
+    power : float, default=1.0
+        Exponent of the importance.
+
+    Attributes
+    ----------
+    n_features_in_ : int
+        Number of columns.
+
+    Examples
+    --------
+    >>> from privlr.preprocessing import FeatureImportanceScaler
+    >>> FeatureImportanceScaler([2.0, 1.0]).fit_transform([[1.0, 1.0]]).tolist()
+    [[1.0, 0.5]]
+    """
+
+    def __init__(self, importance: ArrayLike, power: float = 1.0) -> None:
+        self.importance = importance
+        self.power = power
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Check the importances against the number of columns; values are not looked at.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        FeatureImportanceScaler
+            The transformer.
+        """
+        X = validate_data(self, X, dtype=np.float64)
+        self._factor(X.shape[1])
+        return self
+
+    def transform(self, X: Any) -> NDArray[np.float64]:
+        """Multiply the columns.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+            No row is longer than it was.
+        """
+        check_is_fitted(self, "n_features_in_")
+        X = validate_data(self, X, dtype=np.float64, reset=False)
+        scaled: NDArray[np.float64] = X * self._factor(X.shape[1])
+        return scaled
+
+    def _factor(self, n_features: int) -> NDArray[np.float64]:
+        importance = _per_feature(self, "importance", n_features)
+        if not ((importance >= 0).all() and importance.any()):
+            raise InvalidParameterError("importance", "nonnegative, not all 0", self.importance)
+        factor: NDArray[np.float64] = (importance / importance.max()) ** check_positive(
+            "power", self.power
+        )
+        return factor
+
+
+def _per_feature(scaler: Any, name: str, n_features: int) -> NDArray[np.float64]:
+    given = getattr(scaler, name)
+    try:
+        values = np.broadcast_to(np.asarray(given, dtype=np.float64), (n_features,))
+    except (TypeError, ValueError):
+        values = np.array([np.nan])
+    if not np.isfinite(values).all():
+        raise InvalidParameterError(name, f"one or {n_features} finite numbers", given)
+    return values

@@ -1,0 +1,340 @@
+"""What the stacking estimators share: levels, budget, combiners."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any, Self
+
+import numpy as np
+from joblib import Parallel, delayed
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import expit, softmax
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from privlr._inputs import declared_classes, encode_labels, random_source
+from privlr._validation import check_choice, check_integer, check_positive
+from privlr.exceptions import InvalidParameterError
+from privlr.mechanisms import Plan, objective_perturbation, plan
+from privlr.optimize import make_design
+from privlr.privacy import Charge, Ledger, exact
+from privlr.stacking._combine import VOTES, meta_features, votes
+from privlr.stacking._low_level import Part
+from privlr.stacking._partition import Index, split_rows
+from privlr.stacking._record import StackRecord
+
+__all__ = ["Levels", "StackingClassifier"]
+
+Array = NDArray[np.float64]
+
+#: Share of the rows ("disjoint") or of epsilon ("shared") that the lower level takes.
+LOW_LEVEL_SHARE = 0.8
+PUBLISHED_LOW_LEVEL_SHARE = 0.5
+#: Meta features, with the constant of the intercept appended, are clipped to this length.
+META_NORM = 1.0
+
+
+@dataclass(frozen=True, eq=False)
+class Levels:
+    """Rows and budget of the two levels; no upper rows where there is no upper level."""
+
+    low_rows: Index
+    low_epsilon: float
+    high_rows: Index | None = None
+    high_epsilon: float = 0.0
+    disjoint: bool = True
+
+
+@dataclass(frozen=True, eq=False)
+class _StackPlan:
+    levels: Levels
+    parts: tuple[Part, ...]
+    high: Plan | None
+    cost: Fraction
+    record: StackRecord
+
+
+class StackingClassifier(ClassifierMixin, BaseEstimator):
+    """Base of the stacking estimators; see there."""
+
+    epsilon: float
+    data_norm: float
+    l2_reg_strength: float | str
+    loss: str
+    pipeline: str
+    combiner: str | int
+    levels: str
+    fit_intercept: bool
+    classes: Any
+    partition_seed: int
+    ledger: Ledger | None
+    n_jobs: int | None
+    random_state: Any
+
+    @abstractmethod
+    def _parts(self, levels: Levels, n_features: int, n_classes: int) -> tuple[Part, ...]:
+        """Plan the lower level."""
+
+    def _low_charges(self, levels: Levels, parts: Sequence[Part]) -> tuple[Charge, ...]:
+        """What the lower level costs."""
+        label = f"low level, {len(parts)} models on {len(levels.low_rows)} rows"
+        return (Charge(label, exact("epsilon", levels.low_epsilon)),)
+
+    @property
+    def _published(self) -> bool:
+        return check_choice("pipeline", self.pipeline, ("privlr", "published")) == "published"
+
+    def privacy_cost(
+        self, n_samples: int | None = None, n_features: int | None = None
+    ) -> StackRecord | Charge:
+        """Tell what `fit` will cost, without any data.
+
+        Parameters
+        ----------
+        n_samples, n_features : int or None, default=None
+            Shape of the data to come. `classes` must be declared then.
+
+        Returns
+        -------
+        Charge or StackRecord
+            Epsilon and delta; with a shape, every item of it.
+        """
+        if n_samples is None or n_features is None:
+            return Charge(type(self).__name__, exact("epsilon", self.epsilon))
+        if isinstance(self.classes, str):
+            raise InvalidParameterError("classes", "declared, to plan without data", self.classes)
+        return self._plan(n_samples, n_features, len(declared_classes(self.classes))).record
+
+    def fit(self, X: Any, y: ArrayLike) -> Self:
+        """Fit and release all models.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Rows.
+        y : array-like of shape (n_samples,)
+            Labels.
+
+        Returns
+        -------
+        StackingClassifier
+            The estimator.
+
+        Raises
+        ------
+        InvalidParameterError
+            Bad parameters or data; no budget is spent.
+        PrivacyBudgetError
+            The ledger does not hold the cost.
+        ConvergenceError
+            A certificate was not met; the budget stays spent.
+        """
+        X, y = validate_data(
+            self,
+            X,
+            y,
+            accept_sparse="csr",
+            dtype=[np.float64, np.float32],
+            ensure_all_finite=False,
+        )
+        check_classification_targets(y)
+        classes = declared_classes(self.classes, y)
+        labels = encode_labels(y, classes)
+        planned = self._plan(X.shape[0], X.shape[1], len(classes), classes)
+        designs = [part.design(X) for part in planned.parts]
+        source = random_source(self.random_state)
+        record = planned.record
+        if source.seed is not None:
+            why = "random_state was set: whoever knows it can remove the noise"
+            record = replace(
+                record, random_source=source.name, private=False, notes=(*record.notes, why)
+            )
+        if self.ledger is not None:
+            seeded = "" if record.private else " (seeded: not private)"
+            self.ledger.charge(
+                type(self).__name__,
+                planned.cost,
+                note=record.items + seeded,
+            )
+        models = Parallel(n_jobs=self.n_jobs, require="sharedmem")(
+            delayed(part.fit)(design, labels, source)
+            for part, design in zip(planned.parts, designs, strict=True)
+        )
+        self.low_level_ = tuple(models)
+        if planned.high is not None:
+            rows = planned.levels.high_rows
+            release = objective_perturbation(
+                make_design(
+                    meta_features(self.low_level_, X[rows], self._published),
+                    intercept=1.0 if self.fit_intercept else 0.0,
+                    data_norm=META_NORM,
+                ),
+                labels[rows],
+                planned.high,
+                random=source.at("high level"),
+            )
+            width = release.coef.shape[1] - bool(self.fit_intercept)
+            self.coef_ = np.ascontiguousarray(release.coef[:, :width])
+            self.intercept_ = (
+                release.coef[:, -1].copy() if self.fit_intercept else np.zeros(len(release.coef))
+            )
+            self.high_level_privacy_ = release.record
+        self.classes_ = classes
+        self.privacy_ = record
+        return self
+
+    def decision_function(self, X: Any) -> Array:
+        """Combine the models' predictions.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_classes)
+            Log-odds, or for the votes a number in [-1, 1], of ``classes_[1]``; with more
+            classes one value a class.
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, accept_sparse="csr", reset=False)
+        if self.combiner == "stack":
+            meta = meta_features(self.low_level_, X, self._published)
+            raw: Array = meta @ self.coef_.T + self.intercept_
+        elif self.combiner in VOTES:
+            raw = votes(self.low_level_, X, weighted=self.combiner == "weighted_vote")
+        else:
+            raw = self.low_level_[int(self.combiner)].raw_prediction(X)
+        return raw[:, 0] if len(self.classes_) == 2 else raw
+
+    def predict_proba(self, X: Any) -> Array:
+        """Class probabilities; for the votes, shares of the votes.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            In the order of ``classes_``.
+        """
+        raw = self.decision_function(X)
+        if self.combiner in VOTES:
+            return np.column_stack([1 - raw, 1 + raw]) / 2 if raw.ndim == 1 else raw
+        if raw.ndim == 1:
+            return np.column_stack([expit(-raw), expit(raw)])
+        probability: Array = softmax(raw, axis=1)
+        return probability
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Most likely class of each row.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Labels.
+        """
+        raw = self.decision_function(X)
+        index = (raw > 0).astype(np.intp) if raw.ndim == 1 else raw.argmax(axis=1)
+        labels: NDArray[Any] = self.classes_[index]
+        return labels
+
+    def _levels(self, n_samples: int) -> Levels:
+        epsilon = check_positive("epsilon", self.epsilon)
+        check_choice("levels", self.levels, ("disjoint", "shared"))
+        every = np.arange(n_samples)
+        if self.combiner != "stack":
+            return Levels(every, epsilon)
+        if self.levels == "shared":
+            if self._published:
+                raise InvalidParameterError("levels", "'disjoint' when published", self.levels)
+            low = epsilon * LOW_LEVEL_SHARE
+            return Levels(every, low, every, math.nextafter(epsilon - low, 0.0), disjoint=False)
+        share = PUBLISHED_LOW_LEVEL_SHARE if self._published else LOW_LEVEL_SHARE
+        n_low = int(share * n_samples)
+        low_rows, high_rows = split_rows(n_samples, [n_low, n_samples - n_low], self.partition_seed)
+        return Levels(low_rows, epsilon, high_rows, epsilon)
+
+    def _plan(
+        self, n_samples: int, n_features: int, n_classes: int, classes: Any = None
+    ) -> _StackPlan:
+        if not isinstance(self.fit_intercept, bool | np.bool_):
+            raise InvalidParameterError("fit_intercept", "True or False", self.fit_intercept)
+        if self.ledger is not None and not isinstance(self.ledger, Ledger):
+            raise InvalidParameterError("ledger", "a privlr.privacy.Ledger or None", self.ledger)
+        if self._published and n_classes > 2:
+            raise InvalidParameterError("pipeline", "'privlr' for three or more classes", n_classes)
+        check_positive("data_norm", self.data_norm)
+        levels = self._levels(check_integer("n_samples", n_samples))
+        self._check_source(n_features, classes)
+        parts = self._parts(levels, check_integer("n_features", n_features), n_classes)
+        self._check_combiner(len(parts))
+        public = ["number of rows", "number and names of columns", "partition", "importance"]
+        if isinstance(self.classes, str):
+            public.append("classes")
+        charges = self._low_charges(levels, parts)
+        high: Plan | None = None
+        if levels.high_rows is not None:
+            outputs = 1 if n_classes == 2 else n_classes
+            high = plan(
+                levels.high_epsilon,
+                n_samples=len(levels.high_rows),
+                width=len(parts) * outputs + bool(self.fit_intercept),
+                data_norm=META_NORM,
+                l2_reg_strength=self.l2_reg_strength,
+                loss=self.loss,
+                calibration="cms2011" if self._published else "tight",
+                n_classes=n_classes,
+                public=tuple(public),
+            )
+            label = f"high level on {'other' if levels.disjoint else 'the same'} " + (
+                f"{len(levels.high_rows)} rows"
+            )
+            charges += (Charge(label, exact("epsilon", levels.high_epsilon)),)
+        costs = [charge.epsilon for charge in charges]
+        # A row pays one level where the levels are disjoint; halves of a float add up to it.
+        cost = max(costs) if levels.disjoint else exact("epsilon", self.epsilon)
+        return _StackPlan(
+            levels,
+            parts,
+            high,
+            cost,
+            StackRecord(
+                epsilon=float(cost),
+                pipeline=self.pipeline,
+                charges=charges,
+                public=tuple(public),
+            ),
+        )
+
+    def _check_source(self, n_features: int, classes: Any) -> None:
+        """Refuse a source that does not fit the data, where there is a source."""
+
+    def _check_combiner(self, n_models: int) -> None:
+        if self.combiner == "stack" or (isinstance(self.combiner, str) and self.combiner in VOTES):
+            return
+        known = isinstance(self.combiner, int | np.integer) and not isinstance(self.combiner, bool)
+        if not known or not 0 <= self.combiner < n_models:  # type: ignore[operator]
+            raise InvalidParameterError(
+                "combiner",
+                f"'stack', 'vote', 'weighted_vote' or a model from 0 to {n_models - 1}",
+                self.combiner,
+            )
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags

@@ -1,0 +1,282 @@
+"""The models below: one private regression on some rows and some columns."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from privlr.mechanisms import LATTICE_SHARE, Plan, RandomSource, certify, objective_perturbation
+from privlr.objective import Accuracy
+from privlr.optimize import make_design
+from privlr.privacy import (
+    Charge,
+    PrivacyRecord,
+    auto_l2_reg_strength,
+    calibrate_groups,
+    perturbation_epsilon,
+)
+from privlr.stacking._partition import FeatureGroup, Index
+
+__all__ = ["LowLevelModel", "Part", "plan_groups"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class LowLevelModel:
+    """A released model of a stack.
+
+    Attributes
+    ----------
+    columns : ndarray of shape (n_columns,)
+        Columns of X that it takes, in the order of its coefficients.
+    share : float
+        q_k, its weight in a weighted vote.
+    data_norm : float
+        Bound that a row's columns (and the constant) are clipped to before they meet the
+        coefficients, in training and in prediction.
+    coef_ : ndarray of shape (1, n_columns) or (n_classes, n_columns)
+        Coefficients.
+    intercept_ : ndarray of shape (1,) or (n_classes,)
+        Coefficients of the constant.
+    has_intercept : bool
+        Whether rows carry the constant 1.
+    privacy_ : PrivacyRecord
+        Guarantee of this model alone.
+    """
+
+    columns: Index
+    share: float
+    data_norm: float
+    coef_: Array
+    intercept_: Array
+    has_intercept: bool
+    privacy_: PrivacyRecord
+
+    def raw_prediction(self, X: Any) -> Array:
+        """Raw predictions for clipped rows.
+
+        Parameters
+        ----------
+        X : ndarray or CSR matrix of shape (n_samples, n_features)
+            All columns of the stack.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_outputs)
+        """
+        rows = X[:, self.columns]
+        squares = rows.multiply(rows).sum(axis=1) if sp.issparse(rows) else (rows**2).sum(axis=1)
+        length = np.sqrt(np.asarray(squares, dtype=np.float64).ravel() + self.has_intercept)
+        factor = self.data_norm / np.maximum(length, self.data_norm)
+        raw: Array = (np.asarray(rows @ self.coef_.T) + self.intercept_) * factor[:, None]
+        return raw
+
+    def margin(self, X: Any) -> Array:
+        """Raw predictions divided by the largest that a row may have, so in [-1, 1].
+
+        Parameters
+        ----------
+        X : ndarray or CSR matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_outputs)
+        """
+        whole = np.column_stack([self.coef_, self.intercept_])
+        length = float(np.linalg.norm(whole, axis=1).max()) * self.data_norm
+        return self.raw_prediction(X) / (length or 1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """A model to be fitted: public constants only.
+
+    Attributes
+    ----------
+    rows : ndarray or slice
+        Its rows of the data.
+    group : FeatureGroup
+        Its columns.
+    plan : Plan
+        The mechanism's constants.
+    key : int
+        Its stream in a seeded run. A function of the part itself, so that the order in
+        which parts are listed changes no model.
+    intercept : bool
+        Whether rows carry the constant 1.
+    prior_mean : ndarray or None
+        Centre of its penalty.
+    """
+
+    rows: Any
+    group: FeatureGroup
+    plan: Plan
+    key: int
+    intercept: bool = False
+    prior_mean: Array | None = None
+
+    def design(self, X: Any) -> Any:
+        """Clip this part of the data.
+
+        Parameters
+        ----------
+        X : ndarray or CSR matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        Design
+        """
+        return make_design(
+            X[self.rows][:, self.group.columns],
+            intercept=1.0 if self.intercept else 0.0,
+            data_norm=self.plan.accuracy.data_norm,
+        )
+
+    def fit(self, design: Any, labels: Array, random: RandomSource) -> LowLevelModel:
+        """Run the mechanism.
+
+        Parameters
+        ----------
+        design : Design
+            From `design`.
+        labels : ndarray of shape (n_samples,)
+            Encoded labels of all rows.
+        random : RandomSource
+            That of the whole stack.
+
+        Returns
+        -------
+        LowLevelModel
+        """
+        release = objective_perturbation(
+            design,
+            labels[self.rows],
+            self.plan,
+            prior_mean=self.prior_mean,
+            random=random.at(self.key),
+        )
+        width = len(self.group.columns)
+        return LowLevelModel(
+            self.group.columns,
+            self.group.share,
+            self.plan.accuracy.data_norm,
+            np.ascontiguousarray(release.coef[:, :width]),
+            release.coef[:, -1].copy() if self.intercept else np.zeros(len(release.coef)),
+            self.intercept,
+            release.record,
+        )
+
+
+def plan_groups(
+    epsilon: float,
+    groups: Sequence[FeatureGroup],
+    *,
+    n_samples: int,
+    data_norm: float,
+    l2_reg_strength: float | str,
+    loss: str,
+    published: bool,
+    n_classes: int,
+    prior_norms: Sequence[float],
+) -> tuple[Plan, ...]:
+    """Fix the public constants of feature groups that share each row's budget.
+
+    Parameters
+    ----------
+    epsilon : float
+        Budget of all groups together, of which 1/128 pays for their lattices.
+    groups : sequence of FeatureGroup
+        Group k is clipped to data_norm times its share q_k, and pays q_k of the lattices'
+        budget.
+    n_samples : int
+        Rows of the low level.
+    data_norm, loss, n_classes
+        As in `privlr.mechanisms.plan`.
+    l2_reg_strength : float or "auto"
+        Of each group; "auto" is that of a regression on the group's columns alone.
+    published : bool
+        Whether to calibrate as the paper does.
+    prior_norms : sequence of float
+        Lengths of the vectors that the penalties are centred at.
+
+    Returns
+    -------
+    tuple of Plan
+
+    Notes
+    -----
+    **Guarantee.** The models fitted under these plans are together epsilon-differentially
+    private.
+
+    **Neighbouring relation.** One row, all its groups, replaced.
+
+    **Assumptions.** Groups and shares are constants, the shares add up to at most 1.
+
+    **Source.** Guo et al., IJCAI 2019, PST-F, with :func:`privlr.privacy.calibrate_groups`
+    and the certified release of :func:`privlr.mechanisms.certify` in every group.
+
+    **Not covered.** Importances computed from the private rows.
+    """
+    lattice = epsilon * LATTICE_SHARE
+    noise = math.nextafter(epsilon - lattice, 0.0)
+    shares = [group.share for group in groups]
+    widths = [len(group.columns) for group in groups]
+    norms = [data_norm * share for share in shares]
+    if l2_reg_strength == "auto":
+        ridges = [
+            auto_l2_reg_strength(
+                epsilon * share, n_samples=n_samples, n_coefficients=width, data_norm=norm
+            )
+            for share, width, norm in zip(shares, widths, norms, strict=True)
+        ]
+    else:
+        ridges = [l2_reg_strength] * len(groups)  # type: ignore[list-item]
+    calibrations = calibrate_groups(
+        noise,
+        shares,
+        n_samples=n_samples,
+        l2_reg_strength=ridges,
+        data_norm=data_norm,
+        loss=loss,
+        calibration="published" if published else "tight",
+        n_classes=n_classes,
+    )
+    plans = []
+    for chosen, share, width, norm, prior_norm in zip(
+        calibrations, shares, widths, norms, prior_norms, strict=True
+    ):
+        cost = chosen.epsilon
+        if published:
+            cost = perturbation_epsilon(beta=chosen.beta, kappa=chosen.kappa, data_norm=norm)
+        plans.append(
+            certify(
+                chosen,
+                Accuracy(n_samples, width, 1 if n_classes == 2 else n_classes, norm, 1.0),
+                lattice_epsilon=lattice * share,
+                prior_norm=prior_norm,
+                record=dict(
+                    epsilon=cost + lattice * share,
+                    neighboring_relation="replace_one",
+                    loss=loss,
+                    calibration="published" if published else "tight",
+                    beta=chosen.beta,
+                    kappa=chosen.kappa,
+                    R=norm,
+                    n_samples=n_samples,
+                    n_classes=n_classes,
+                    charges=(
+                        Charge("objective perturbation", Fraction(cost)),
+                        Charge("lattice release", Fraction(lattice * share)),
+                    ),
+                ),
+            )
+        )
+    return tuple(plans)

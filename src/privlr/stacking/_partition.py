@@ -1,0 +1,147 @@
+"""Which rows and columns a model sees: functions of public numbers, never of a label."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from privlr._validation import check_integer, check_positive
+from privlr.exceptions import InvalidParameterError
+
+__all__ = ["FeatureGroup", "feature_groups", "normalized", "split_rows"]
+
+Index = NDArray[np.intp]
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureGroup:
+    """Columns that share a model, and their share q_k of a row's norm and budget."""
+
+    columns: Index
+    share: float
+
+
+def split_rows(n_samples: int, sizes: Sequence[int], seed: Any) -> tuple[Index, ...]:
+    """Cut a public permutation of the rows into parts, each sorted.
+
+    Parameters
+    ----------
+    n_samples : int
+    sizes : sequence of int
+        Sizes of the parts, adding up to `n_samples`.
+    seed : int
+        Public.
+
+    Returns
+    -------
+    tuple of ndarray
+    """
+    seed = check_integer("partition_seed", seed, low=0)
+    if min(sizes) < 1:
+        raise InvalidParameterError("X", f"of enough rows for {len(sizes)} parts", n_samples)
+    order = np.random.default_rng(seed).permutation(n_samples)
+    return tuple(np.sort(part) for part in np.split(order, np.cumsum(sizes)[:-1]))
+
+
+def normalized(values: Sequence[float]) -> tuple[float, ...]:
+    """Return numbers in proportion to `values` whose exact sum is at most 1.
+
+    Parameters
+    ----------
+    values : sequence of float
+        Not negative, not all zero.
+
+    Returns
+    -------
+    tuple of float
+    """
+    total = math.fsum(values)
+    shares = [value / total for value in values]
+    while sum(map(Fraction, shares)) > 1:
+        largest = shares.index(max(shares))
+        shares[largest] = math.nextafter(shares[largest], 0.0)
+    return tuple(shares)
+
+
+def feature_groups(
+    n_features: int,
+    *,
+    groups: Any,
+    n_groups: Any,
+    importance: ArrayLike | None,
+    importance_power: Any,
+    seed: Any,
+) -> tuple[FeatureGroup, ...]:
+    """Cut the columns into groups; groups without importance are left out.
+
+    Parameters
+    ----------
+    n_features : int
+    groups : sequence of sequences of int, or None
+        Columns of each group. None: sorted by importance and cut into `n_groups` of equal
+        size; at random, from the public seed, without importance.
+    n_groups : int
+    importance : array-like of shape (n_features,) or None
+        Public. None: every group has the same share.
+    importance_power : float
+        Exponent of the importance before it is added up over a group.
+    seed : int
+
+    Returns
+    -------
+    tuple of FeatureGroup
+    """
+    weight = None
+    if importance is not None:
+        weight = np.asarray(importance, dtype=np.float64)
+        if weight.shape != (n_features,) or not (np.isfinite(weight) & (weight >= 0)).all():
+            raise InvalidParameterError(
+                "importance", f"{n_features} nonnegative finite numbers", importance
+            )
+        if not weight.any():
+            raise InvalidParameterError("importance", "positive for some feature", importance)
+        weight = (weight / weight.max()) ** check_positive("importance_power", importance_power)
+    if groups is not None:
+        columns = _declared(groups, n_features)
+    else:
+        count = check_integer("n_groups", n_groups)
+        if count > n_features:
+            raise InvalidParameterError("n_groups", f"at most {n_features}, the columns", count)
+        if weight is None:
+            seed = check_integer("partition_seed", seed, low=0)
+            order = np.random.default_rng(seed).permutation(n_features)
+        else:
+            order = np.argsort(-weight, kind="stable")
+        columns = [np.sort(part) for part in np.array_split(order, count)]
+    if weight is None:
+        shares = normalized([1.0] * len(columns))
+    else:
+        sums = [math.fsum(weight[part]) for part in columns]
+        if not any(sums):
+            raise InvalidParameterError("groups", "with some importance", groups)
+        shares = normalized(sums)
+    return tuple(
+        FeatureGroup(part, share) for part, share in zip(columns, shares, strict=True) if share > 0
+    )
+
+
+def _declared(groups: Any, n_features: int) -> list[Index]:
+    accepted = f"lists of columns from 0 to {n_features - 1}, no column twice"
+    try:
+        parts = [np.asarray(group) for group in groups]
+    except (TypeError, ValueError):
+        raise InvalidParameterError("groups", accepted, groups) from None
+    if not parts or any(
+        part.ndim != 1 or not len(part) or part.dtype.kind not in "iu" for part in parts
+    ):
+        raise InvalidParameterError("groups", accepted, groups)
+    every = np.concatenate(parts)
+    if every.min() < 0 or every.max() >= n_features or len(np.unique(every)) < len(every):
+        raise InvalidParameterError("groups", accepted, groups)
+    return [part.astype(np.intp) for part in parts]

@@ -1,0 +1,50 @@
+"""What a stack says about its own privacy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from privlr.privacy import Charge
+
+__all__ = ["StackRecord"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class StackRecord:
+    """The guarantee of a stack, and the items it is made of.
+
+    Attributes
+    ----------
+    epsilon, delta : float
+        Guarantee of everything that the fit released, together.
+    neighboring_relation : str
+        "replace_one".
+    pipeline : str
+        "privlr" or "published".
+    charges : tuple of Charge
+        Cost of each item. Items on disjoint rows run in parallel: a row pays the dearest.
+        Others add up.
+    public : tuple of str
+        What was declared public.
+    random_source : {"system", "seeded"}
+        Where the noise's bits came from.
+    private : bool
+        Whether the guarantee holds; if not, `notes` says why.
+    notes : tuple of str
+        What a reader must know.
+    """
+
+    epsilon: float
+    pipeline: str
+    charges: tuple[Charge, ...]
+    public: tuple[str, ...]
+    delta: float = 0.0
+    neighboring_relation: str = "replace_one"
+    random_source: str = "system"
+    private: bool = True
+    notes: tuple[str, ...] = ()
+
+    @property
+    def items(self) -> str:
+        """The items in one line, for a ledger."""
+        return "; ".join(f"{item.label}: {float(item.epsilon):g}" for item in self.charges)

@@ -1,0 +1,229 @@
+"""Transfer of released group models to another organisation (PST-H)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from privlr.exceptions import InvalidParameterError
+from privlr.mechanisms import plan
+from privlr.privacy import Charge, Ledger, exact
+from privlr.stacking._base import Levels
+from privlr.stacking._low_level import Part
+from privlr.stacking._partition import FeatureGroup
+from privlr.stacking.feature import GroupedStackingClassifier
+
+__all__ = ["TransferSourceClassifier", "TransferStackingClassifier"]
+
+
+class TransferSourceClassifier(GroupedStackingClassifier):
+    """The source's side of a transfer: private models of groups of columns on all rows.
+
+    Its weighted vote is a classifier; `TransferStackingClassifier` takes it as `source`.
+
+    Parameters
+    ----------
+    epsilon : float
+        Budget of all groups together; under "published" of each.
+    groups, n_groups, importance, importance_power, data_norm, l2_reg_strength, loss
+        As in `FeatureStackingClassifier`.
+    pipeline : {"privlr", "published"}, default="privlr"
+        "published" runs one private regression at `epsilon` and the full `data_norm` on each
+        group. The groups are columns of the same rows, so this costs K epsilon, not the
+        epsilon that the paper states, and K epsilon is what the ledger is charged.
+    classes, partition_seed, ledger, n_jobs, random_state
+        As in `FeatureStackingClassifier`.
+
+    Attributes
+    ----------
+    low_level_ : tuple of LowLevelModel
+        Models of the groups.
+    classes_ : ndarray of shape (n_classes,)
+        Sorted labels.
+    privacy_ : StackRecord
+        The guarantee of the whole, and its items.
+
+    Notes
+    -----
+    **Guarantee.** The models are together epsilon-differentially private; under "published"
+    K epsilon-differentially private.
+
+    **Neighbouring relation.** One row replaced; the number of rows is public.
+
+    **Assumptions.** Those of `FeatureStackingClassifier`.
+
+    **Source.** Guo et al., Privacy-preserving stacking, IJCAI 2019, PST-H, first phase, with
+    the shares q_k of PST-F.
+
+    **Not covered.** What `FeatureStackingClassifier` does not cover.
+    """
+
+    #: The source releases its group models only, so there is no upper level.
+    combiner = "weighted_vote"
+    levels = "disjoint"
+    fit_intercept = False
+
+    def __init__(
+        self,
+        epsilon: float,
+        *,
+        groups: Any = None,
+        n_groups: int = 5,
+        importance: ArrayLike | None = None,
+        importance_power: float = 1.0,
+        data_norm: float = 1.0,
+        l2_reg_strength: float | str = "auto",
+        loss: str = "logistic",
+        pipeline: str = "privlr",
+        classes: Any = None,
+        partition_seed: int = 0,
+        ledger: Ledger | None = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.groups = groups
+        self.n_groups = n_groups
+        self.importance = importance
+        self.importance_power = importance_power
+        self.data_norm = data_norm
+        self.l2_reg_strength = l2_reg_strength
+        self.loss = loss
+        self.pipeline = pipeline
+        self.classes = classes
+        self.partition_seed = partition_seed
+        self.ledger = ledger
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def _parts(self, levels: Levels, n_features: int, n_classes: int) -> tuple[Part, ...]:
+        if not self._published:
+            return super()._parts(levels, n_features, n_classes)
+        return tuple(
+            Part(
+                levels.low_rows,
+                group,
+                plan(
+                    self.epsilon,
+                    n_samples=len(levels.low_rows),
+                    width=len(group.columns),
+                    data_norm=self.data_norm,
+                    l2_reg_strength=self.l2_reg_strength,
+                    loss=self.loss,
+                    calibration="cms2011",
+                ),
+                key=int(group.columns.min()),
+            )
+            for group in self._feature_groups(n_features)
+        )
+
+    def _low_charges(self, levels: Levels, parts: Sequence[Part]) -> tuple[Charge, ...]:
+        if not self._published:
+            return super()._low_charges(levels, parts)
+        label = f"{len(parts)} regressions on the same {len(levels.low_rows)} rows"
+        return (Charge(label, len(parts) * exact("epsilon", self.epsilon)),)
+
+
+class TransferStackingClassifier(GroupedStackingClassifier):
+    """Feature stacking whose penalties are centred at released models of a source (PST-H).
+
+    Parameters
+    ----------
+    epsilon : float
+        Budget of everything that `fit` releases.
+    source : TransferSourceClassifier, FeatureStackingClassifier or loaded stack
+        Released models of groups of the same columns. Groups and shares are the source's.
+        One group and ``combiner=0`` is transfer of a single hypothesis without stacking.
+    data_norm, l2_reg_strength, loss, pipeline, combiner, levels, fit_intercept, classes
+        As in `FeatureStackingClassifier`.
+    partition_seed, ledger, n_jobs, random_state
+        As in `FeatureStackingClassifier`.
+
+    Attributes
+    ----------
+    low_level_, coef_, intercept_, high_level_privacy_, classes_, privacy_
+        As in `FeatureStackingClassifier`.
+
+    Notes
+    -----
+    **Guarantee.** Everything `fit` stores is epsilon-differentially private together, for the
+    rows of the target. The source paid for its models itself.
+
+    **Neighbouring relation.** One row of the target replaced; the number of rows is public.
+
+    **Assumptions.** Those of `FeatureStackingClassifier`; the source's models were released
+    with a guarantee, and on other persons' rows (else the two costs add up).
+
+    **Source.** Guo et al., Privacy-preserving stacking, IJCAI 2019, PST-H, with both quadratic
+    terms centred at the source's models.
+
+    **Not covered.** The source's rows, and what `FeatureStackingClassifier` does not cover.
+    """
+
+    def __init__(
+        self,
+        epsilon: float,
+        *,
+        source: Any,
+        data_norm: float = 1.0,
+        l2_reg_strength: float | str = "auto",
+        loss: str = "logistic",
+        pipeline: str = "privlr",
+        combiner: str | int = "stack",
+        levels: str = "disjoint",
+        fit_intercept: bool = True,
+        classes: Any = None,
+        partition_seed: int = 0,
+        ledger: Ledger | None = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.source = source
+        self.data_norm = data_norm
+        self.l2_reg_strength = l2_reg_strength
+        self.loss = loss
+        self.pipeline = pipeline
+        self.combiner = combiner
+        self.levels = levels
+        self.fit_intercept = fit_intercept
+        self.classes = classes
+        self.partition_seed = partition_seed
+        self.ledger = ledger
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def _check_source(self, n_features: int, classes: Any) -> None:
+        missing = [
+            name
+            for name in ("low_level_", "classes_", "n_features_in_")
+            if not hasattr(self.source, name)
+        ]
+        if missing:
+            raise InvalidParameterError("source", "a fitted or loaded stack", self.source)
+        if self.source.n_features_in_ != n_features:
+            raise InvalidParameterError(
+                "source", f"of {n_features} features", f"{self.source.n_features_in_} features"
+            )
+        names = getattr(self.source, "feature_names_in_", None)
+        ours = getattr(self, "feature_names_in_", None)
+        if names is not None and ours is not None and list(names) != list(ours):
+            raise InvalidParameterError("source", f"of the features {list(ours)}", list(names))
+        if classes is not None and not np.array_equal(self.source.classes_, classes):
+            raise InvalidParameterError(
+                "source", f"of the classes {classes.tolist()}", self.source.classes_.tolist()
+            )
+        every = np.concatenate([model.columns for model in self.source.low_level_])
+        if len(np.unique(every)) < len(every) or any(
+            model.has_intercept for model in self.source.low_level_
+        ):
+            raise InvalidParameterError("source", "of models of disjoint columns", "others")
+
+    def _feature_groups(self, n_features: int) -> tuple[FeatureGroup, ...]:
+        return tuple(FeatureGroup(m.columns, m.share) for m in self.source.low_level_)
+
+    def _priors(self, groups: tuple[FeatureGroup, ...]) -> list[NDArray[np.float64] | None]:
+        return [model.coef_.ravel() for model in self.source.low_level_]

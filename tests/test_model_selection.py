@@ -1,0 +1,109 @@
+"""Search within a budget, ours and scikit-learn's, and scaling by public constants."""
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+
+from privlr import PrivateLogisticRegression
+from privlr.exceptions import InvalidParameterError, PrivacyBudgetError
+from privlr.model_selection import PrivateSearch, repetitions
+from privlr.preprocessing import BoundedScaler, FeatureImportanceScaler
+from privlr.privacy import Ledger
+
+GRID = {"l2_reg_strength": [1e-3, 1e-2, 1e-1]}
+
+
+def data(n=60):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 3)) / 2
+    return X, (X.sum(axis=1) > 0).astype(int)
+
+
+def test_grid_search_charges_every_fit():
+    ledger = Ledger()
+    model = PrivateLogisticRegression(0.5, classes=[0, 1], ledger=ledger)
+    GridSearchCV(clone(model), GRID, cv=6).fit(*data())
+    assert [charge.epsilon for charge in ledger.charges] == [model.epsilon] * 19
+
+
+def test_grid_search_is_refused_beyond_the_budget():
+    ledger = Ledger(limit=5)
+    model = PrivateLogisticRegression(0.5, classes=[0, 1], ledger=ledger)
+    with pytest.raises(PrivacyBudgetError):
+        GridSearchCV(model, GRID, cv=6, error_score="raise").fit(*data())
+    assert ledger.spent == 5
+
+
+@pytest.mark.slow
+def test_grid_search_in_processes_charges_every_fit(tmp_path):
+    ledger = Ledger(path=tmp_path / "ledger.db")
+    model = PrivateLogisticRegression(0.5, classes=[0, 1], ledger=ledger)
+    GridSearchCV(model, GRID, cv=6, n_jobs=2).fit(*data())
+    assert len(ledger.charges) == 19
+
+
+@pytest.mark.parametrize(
+    ("options", "cost"),
+    [
+        ({"method": "repeat", "gamma": 0.3}, 3),
+        ({"method": "repeat", "eta": 0, "gamma": 0.3}, 2),
+        ({"method": "disjoint"}, 1),
+    ],
+)
+def test_a_search_charges_its_cost_once(options, cost):
+    ledger = Ledger()
+    X, y = data(400)
+    search = PrivateSearch(
+        PrivateLogisticRegression(100.0, classes=[0, 1]), GRID, ledger=ledger, **options
+    )
+    assert search.privacy_cost().epsilon == 100 * cost
+    search.fit(X, y)
+    assert ledger.spent == 100 * cost
+    assert search.best_params_["l2_reg_strength"] in GRID["l2_reg_strength"]
+    assert search.score(X, y) > 0.8
+
+
+def test_the_number_of_runs_follows_its_law():
+    uniforms = (np.arange(20000) + 0.5) / 20000
+    geometric = np.array([repetitions(0.2, 1, u) for u in uniforms])
+    logarithmic = np.array([repetitions(0.2, 0, u) for u in uniforms])
+    assert geometric.mean() == pytest.approx(5, rel=1e-2)
+    # Mean of the logarithmic law: (1/gamma - 1)/log(1/gamma).
+    assert logarithmic.mean() == pytest.approx(4 / np.log(5), rel=1e-2)
+    for k in (1, 2, 3):
+        assert (geometric == k).mean() == pytest.approx(0.2 * 0.8 ** (k - 1), abs=1e-3)
+        assert (logarithmic == k).mean() == pytest.approx(0.8**k / k / np.log(5), abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("name", "estimator", "options"),
+    [
+        ("method", {}, {"method": "grid"}),
+        ("eta", {}, {"eta": 2}),
+        ("gamma", {}, {"gamma": 1.0}),
+        ("estimator", {"ledger": Ledger()}, {}),
+        ("param_grid", {}, {"param_grid": {"epsilon": [1, 2]}}),
+    ],
+)
+def test_bad_searches_are_refused(name, estimator, options):
+    model = PrivateLogisticRegression(1.0, classes=[0, 1], **estimator)
+    with pytest.raises(InvalidParameterError, match=name):
+        PrivateSearch(model, **{"param_grid": GRID, **options}).fit(*data())
+
+
+def test_bounded_scaler_maps_ranges_to_the_unit_ball():
+    X = np.array([[0.0, -5.0], [10.0, 5.0], [5.0, 0.0], [1e9, -1e9]])
+    scaled = BoundedScaler(lower=[0, -5], upper=[10, 5]).fit(X[:1]).transform(X)
+    assert np.linalg.norm(scaled, axis=1) == pytest.approx([1, 1, 0, 1])
+    for lower, upper in [([0, 0], [1, 0]), ([0], [np.nan]), ([0, 0, 0], [1, 1, 1])]:
+        with pytest.raises(InvalidParameterError):
+            BoundedScaler(lower, upper).fit(X)
+
+
+def test_importance_scaler_lengthens_no_row():
+    X, _ = data()
+    scaled = FeatureImportanceScaler([4.0, 1.0, 0.0], power=0.5).fit_transform(X)
+    np.testing.assert_allclose(scaled, X * [1, 0.5, 0])
+    with pytest.raises(InvalidParameterError, match="importance"):
+        FeatureImportanceScaler([-1.0, 1.0, 0.0]).fit(X)

@@ -1,0 +1,410 @@
+"""Stacks and transfer: the exact loss of the whole pipeline, and planted faults."""
+
+import math
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from privlr import PrivateLogisticRegression
+from privlr.audit import extremal_pair, noise_of, privacy_loss
+from privlr.exceptions import InvalidParameterError, PrivacyBudgetError, PrivacyWarning
+from privlr.mechanisms import RandomSource
+from privlr.privacy import Ledger, calibrate_groups, perturbation_epsilon
+from privlr.stacking import (
+    FeatureStackingClassifier,
+    SampleStackingClassifier,
+    TransferSourceClassifier,
+    TransferStackingClassifier,
+)
+from privlr.stacking._combine import meta_features
+from privlr.stacking._low_level import LowLevelModel
+from privlr.stacking._partition import normalized, split_rows
+
+seeded = pytest.mark.filterwarnings("ignore::privlr.exceptions.PrivacyWarning")
+BELOW = 127 / 128  # the rest of epsilon pays for the lattices
+
+
+def data(n=60, d=8, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d)) / 2
+    return X, (X.sum(axis=1) > 0).astype(int)
+
+
+def clip(rows, R):
+    return rows * np.minimum(1, R / np.maximum(np.linalg.norm(rows, axis=1), 1e-300))[:, None]
+
+
+def released(part, coef):
+    group, R = part.group, part.plan.record.R
+    return LowLevelModel(
+        group.columns, group.share, R, coef[None], np.zeros(1), False, part.plan.record
+    )
+
+
+def term(coef, D, D_prime, record, prior_mean=None):
+    return privacy_loss(
+        coef,
+        *D,
+        *D_prime,
+        beta=record.beta,
+        kappa=record.kappa,
+        loss=record.loss,
+        prior_mean=prior_mean,
+    )
+
+
+def stack_losses(stack, X, y, X_prime, y_prime, rng, scale):
+    """The exact loss of each model below and of the one above, at random outputs."""
+    planned = stack._plan(*X.shape, 2)
+    low, models = [], []
+    for part in planned.parts:
+        record, columns, rows = part.plan.record, part.group.columns, part.rows
+        coef = rng.normal(size=len(columns)) * scale
+        models.append(released(part, coef))
+        D, D_prime = (
+            (clip(A[rows][:, columns], record.R), b[rows]) for A, b in ((X, y), (X_prime, y_prime))
+        )
+        low.append(term(coef, D, D_prime, record, part.prior_mean))
+    rows = planned.levels.high_rows
+    D, D_prime = (
+        (clip(meta_features(models, A[rows], stack._published), 1.0), b[rows])
+        for A, b in ((X, y), (X_prime, y_prime))
+    )
+    high = term(rng.normal(size=len(models)) * scale, D, D_prime, planned.high.record)
+    return low, high
+
+
+def neighbour(X, y, row, rng):
+    X_prime, y_prime = X.copy(), y.copy()
+    X_prime[row] = -10 * X[row] + rng.normal(size=X.shape[1])
+    y_prime[row] = rng.choice([-1.0, 1.0])
+    return X_prime, y_prime
+
+
+VARIANTS = {
+    "tight": {},
+    "capped": {"loss": "capped"},
+    "shared": {"levels": "shared"},
+    "published": {"pipeline": "published"},
+    "weighted": {"importance": [8, 7, 6, 5, 4, 3, 2, 0], "importance_power": 2},
+}
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("K", range(1, 9))
+def test_exact_loss_of_the_pipeline(K, variant):
+    options = VARIANTS[variant]
+    rng = np.random.default_rng(K)
+    X, y = data()
+    y = 2.0 * y - 1
+    stack = FeatureStackingClassifier(
+        1.0, n_groups=K, fit_intercept=False, classes=[-1, 1], l2_reg_strength=1e-4, **options
+    )
+    levels = stack._plan(*X.shape, 2).levels
+    share = 1.0 if levels.disjoint else 0.8
+    for scale in (0.1, 3.0, 100.0):
+        low, high = stack_losses(stack, X, y, *neighbour(X, y, levels.low_rows[0], rng), rng, scale)
+        assert abs(sum(low)) <= share * BELOW * (1 + 1e-9)
+        if levels.disjoint:
+            assert high == 0
+        else:
+            assert abs(sum(low) + high) <= BELOW * (1 + 1e-9)
+        if levels.disjoint:
+            low, high = stack_losses(
+                stack, X, y, *neighbour(X, y, levels.high_rows[0], rng), rng, scale
+            )
+            assert low == [0.0] * len(low)
+            assert abs(high) <= BELOW * (1 + 1e-9)
+
+
+def attained(parts, loss="logistic", norms=None):
+    """The largest loss of the groups together, by the extremal pair of each."""
+    total = 0.0
+    for k, part in enumerate(parts):
+        record = part.plan.record
+        R = record.R if norms is None else norms[k]
+        pair = extremal_pair(beta=record.beta, kappa=record.kappa, data_norm=R, loss=loss)
+        total += privacy_loss(**pair._asdict(), beta=record.beta, kappa=record.kappa, loss=loss)
+    return total
+
+
+@pytest.mark.parametrize("loss", ["logistic", "capped"])
+def test_the_groups_attain_epsilon_and_no_more(loss):
+    stack = FeatureStackingClassifier(
+        0.5, importance=[4, 3, 2, 1], n_groups=4, loss=loss, l2_reg_strength=1e-4
+    )
+    assert attained(stack._plan(500, 4, 2).parts, loss) == pytest.approx(0.5 * BELOW, abs=1e-3)
+
+
+def test_groups_without_importance_are_left_out():
+    X, y = data()
+    stack = FeatureStackingClassifier(
+        1.0, groups=[[0, 1], [2, 3]], importance=[1, 1, 0, 0, 0, 0, 0, 0], classes=[0, 1]
+    ).fit(X, y)
+    assert [model.columns.tolist() for model in stack.low_level_] == [[0, 1]]
+    assert stack.low_level_[0].share == 1
+    assert stack.coef_.shape == (1, 1)
+
+
+def test_published_delta_is_clamped_in_the_stack():
+    stack = FeatureStackingClassifier(
+        0.1, importance=[97, 1, 1, 1], n_groups=4, pipeline="published", l2_reg_strength=1e-3
+    )
+    kappas = [part.plan.record.kappa for part in stack._plan(2000, 4, 2).parts]
+    # A negative Delta would bring these below n_l lambda.
+    assert min(kappas) == pytest.approx(1000 * 1e-3)
+    costs = [part.plan.record.epsilon for part in stack._plan(2000, 4, 2).parts]
+    assert sum(costs) <= 0.1
+
+
+def test_shares_never_add_up_to_more_than_one():
+    from fractions import Fraction
+
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        shares = normalized(rng.random(7).tolist())
+        assert sum(map(Fraction, shares)) <= 1
+        assert math.fsum(shares) == pytest.approx(1, abs=1e-15)
+
+
+@seeded
+def test_one_group_is_private_logistic_regression():
+    X, y = data()
+    stack = FeatureStackingClassifier(
+        0.7, n_groups=1, combiner=0, classes=[0, 1], random_state=3
+    ).fit(X, y)
+    peer = PrivateLogisticRegression(0.7, classes=[0, 1], fit_intercept=False, random_state=3).fit(
+        X, y
+    )
+    np.testing.assert_array_equal(stack.low_level_[0].coef_, peer.coef_)
+
+
+@seeded
+def test_permuting_groups_permutes_models():
+    X, y = data()
+    groups = [[0, 3], [1, 2, 4], [5, 6, 7]]
+    fits = [
+        FeatureStackingClassifier(
+            1.0, groups=order, classes=[0, 1], combiner="vote", random_state=1
+        ).fit(X, y)
+        for order in (groups, groups[::-1])
+    ]
+    for model, other in zip(fits[0].low_level_, fits[1].low_level_[::-1], strict=True):
+        np.testing.assert_array_equal(model.coef_, other.coef_)
+
+
+@seeded
+def test_a_high_level_row_and_its_label_leave_the_low_level_alone():
+    X, y = data()
+    stack = FeatureStackingClassifier(1.0, n_groups=2, classes=[0, 1], random_state=1)
+    row = stack._plan(*X.shape, 2).levels.high_rows[0]
+    before = stack.fit(X, y).low_level_
+    X[row], y[row] = 5.0, 1 - y[row]
+    for model, other in zip(before, stack.fit(X, y).low_level_, strict=True):
+        np.testing.assert_array_equal(model.coef_, other.coef_)
+
+
+@seeded
+def test_the_target_is_a_function_of_what_the_source_released():
+    X, y = data()
+    source = TransferSourceClassifier(1.0, n_groups=2, classes=[0, 1]).fit(X, y)
+    exchanged = SimpleNamespace(
+        low_level_=source.low_level_, classes_=source.classes_, n_features_in_=8
+    )
+    X, y = data(seed=5)
+    coefs = [
+        TransferStackingClassifier(1.0, source=given, classes=[0, 1], random_state=2)
+        .fit(X, y)
+        .coef_
+        for given in (source, exchanged)
+    ]
+    np.testing.assert_array_equal(*coefs)
+
+
+def test_exact_loss_of_the_transfer():
+    rng = np.random.default_rng(0)
+    X, y = data()
+    source = TransferSourceClassifier(1.0, n_groups=3, classes=[0, 1]).fit(X, y)
+    X, y = data(seed=1)
+    y = 2.0 * y - 1
+    target = TransferStackingClassifier(0.5, source=source, fit_intercept=False)
+    row = target._plan(*X.shape, 2).levels.low_rows[0]
+    for scale in (0.1, 10.0):
+        low, high = stack_losses(target, X, y, *neighbour(X, y, row, rng), rng, scale)
+        assert abs(sum(low)) <= 0.5 * BELOW * (1 + 1e-9)
+        assert high == 0
+
+
+def test_the_published_source_costs_k_epsilon_and_ours_one():
+    X, y = data(n=40, d=5)
+    ledger = Ledger()
+    for pipeline in ("published", "privlr"):
+        TransferSourceClassifier(
+            1.0, n_groups=5, classes=[0, 1], pipeline=pipeline, ledger=ledger
+        ).fit(X, y)
+    assert [charge.epsilon for charge in ledger.charges] == [5, 1]
+    assert "5 regressions on the same 40 rows" in ledger.charges[0].note
+    # The paper's claim of epsilon is false: K extremal pairs, one per group of the same row.
+    parts = (
+        TransferSourceClassifier(1.0, n_groups=5, pipeline="published", l2_reg_strength=0.01)
+        ._plan(1000, 5, 2)
+        .parts
+    )
+    assert attained(parts) > 4.5
+
+
+def test_charged_before_and_refused_beyond_the_limit():
+    X, y = data()
+    ledger = Ledger(limit=1)
+    stack = FeatureStackingClassifier(1.0, levels="shared", classes=[0, 1], ledger=ledger)
+    assert stack.privacy_cost().epsilon == 1
+    stack.fit(X, y)
+    assert ledger.spent == 1
+    with pytest.raises(PrivacyBudgetError):
+        stack.fit(X, y)
+    assert stack.privacy_.epsilon == 1
+    assert stack.privacy_cost(60, 8).charges == stack.privacy_.charges
+
+
+@pytest.mark.parametrize("combiner", ["stack", "vote", "weighted_vote", 1])
+@pytest.mark.parametrize("kind", [FeatureStackingClassifier, SampleStackingClassifier])
+def test_combiners_predict(kind, combiner):
+    X, y = data(n=200)
+    stack = kind(1e4, combiner=combiner, classes=[0, 1], n_jobs=2).fit(X, y)
+    probability = stack.predict_proba(X)
+    np.testing.assert_allclose(probability.sum(axis=1), 1)
+    assert stack.score(X, y) > 0.6
+    assert hasattr(stack, "coef_") == (combiner == "stack")
+
+
+def test_three_classes():
+    X, _ = data(n=200)
+    y = np.digitize(X[:, :4].sum(axis=1), [-0.4, 0.4])
+    stack = FeatureStackingClassifier(1e4, n_groups=2, classes=[0, 1, 2]).fit(X, y)
+    assert stack.coef_.shape == (3, 6)
+    assert stack.predict_proba(X).shape == (200, 3)
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("groups", {"groups": [[0, 1], [1, 2]]}),
+        ("groups", {"groups": [[0, 99]]}),
+        ("importance", {"importance": [1.0, 2.0]}),
+        ("importance", {"importance": [-1.0] * 8}),
+        ("n_groups", {"n_groups": 9}),
+        ("pipeline", {"pipeline": "paper"}),
+        ("levels", {"levels": "shared", "pipeline": "published"}),
+        ("combiner", {"combiner": 7}),
+        ("epsilon", {"epsilon": math.nan}),
+        ("partition_seed", {"partition_seed": -1}),
+    ],
+)
+def test_bad_parameters_are_refused_before_any_charge(name, options):
+    ledger = Ledger()
+    options = {"epsilon": 1.0, "classes": [0, 1], "ledger": ledger, **options}
+    with pytest.raises(InvalidParameterError, match=name):
+        FeatureStackingClassifier(**options).fit(*data())
+    assert ledger.spent == 0
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"n_features_in_": 7}, {"classes_": np.array([0, 2])}, {"low_level_": None}]
+)
+def test_a_source_that_does_not_fit_is_refused(wrong):
+    X, y = data()
+    source = TransferSourceClassifier(1.0, n_groups=2, classes=[0, 1]).fit(X, y)
+    given = SimpleNamespace(
+        low_level_=source.low_level_, classes_=source.classes_, n_features_in_=8
+    )
+    given.__dict__.update(wrong)
+    if wrong.get("low_level_", 0) is None:
+        del given.low_level_
+    with pytest.raises(InvalidParameterError, match="source"):
+        TransferStackingClassifier(1.0, source=given, classes=[0, 1]).fit(X, y)
+
+
+# Planted bugs: each asserts that the audits above tell the wrong code from the right one.
+
+
+def test_planted_n_of_all_rows():
+    wrong = calibrate_groups(
+        0.1, (0.5, 0.5), n_samples=2000, l2_reg_strength=1e-6, calibration="published"
+    )
+    # Half of these rows are in the sum, so the ridge in sum form is half as large.
+    assert (
+        sum(perturbation_epsilon(beta=g.beta, kappa=g.kappa / 2, data_norm=0.5) for g in wrong)
+        > 0.1
+    )
+    stack = FeatureStackingClassifier(0.1, pipeline="published")
+    planned = stack._plan(2000, 8, 2)
+    assert {p.plan.record.n_samples for p in planned.parts} == {1000}
+    assert len(planned.levels.low_rows) == 1000
+
+
+def test_planted_stratified_split():
+    def stratified(y):
+        return np.sort(np.r_[np.flatnonzero(y > 0)[::2], np.flatnonzero(y < 0)[::2]])
+
+    y = np.tile([1, -1], 10)
+    flipped = y.copy()
+    flipped[2] = -1
+    assert 2 not in stratified(y)
+    assert not np.array_equal(stratified(y), stratified(flipped))
+    np.testing.assert_array_equal(split_rows(20, [16, 4], 0)[0], split_rows(20, [16, 4], 0)[0])
+    assert "y" not in FeatureStackingClassifier._plan.__code__.co_varnames
+
+
+@seeded
+def test_planted_same_noise_in_two_groups(monkeypatch):
+    X, y = data()
+
+    def noises():
+        stack = FeatureStackingClassifier(
+            1.0, groups=[[0, 1], [2, 3]], combiner="vote", classes=[0, 1], random_state=1
+        ).fit(X, y)
+        return [
+            noise_of(
+                model.coef_[0],
+                clip(X[:, model.columns], model.data_norm),
+                2 * y - 1,
+                kappa=model.privacy_.kappa,
+            )
+            for model in stack.low_level_
+        ]
+
+    b, other = noises()
+    assert np.linalg.norm(b - other) > 1e-3 * np.linalg.norm(b)
+    monkeypatch.setattr(RandomSource, "at", lambda self, *part: self)
+    b, other = noises()
+    assert np.linalg.norm(b - other) < 1e-3 * np.linalg.norm(b)
+
+
+def test_planted_shares_ignored_in_clipping():
+    stack = FeatureStackingClassifier(1.0, importance=[4, 3, 2, 1], n_groups=4)
+    parts = stack._plan(500, 4, 2).parts
+    assert attained(parts, norms=[1.0] * 4) > 2
+    for part in parts:
+        rows = part.design(100 * np.ones((500, 4)))
+        assert rows.longest() <= part.group.share
+
+
+def test_planted_meta_features_not_rescaled():
+    record = FeatureStackingClassifier(1.0, pipeline="published")._plan(500, 8, 2).high.record
+    worst = perturbation_epsilon(beta=record.beta, kappa=record.kappa, data_norm=math.sqrt(5))
+    assert worst > 1
+    X, y = data(n=200)
+    stack = FeatureStackingClassifier(1e3, pipeline="published", classes=[0, 1]).fit(X, y)
+    meta = meta_features(stack.low_level_, 100 * X, True)
+    assert np.linalg.norm(meta, axis=1).max() <= 1 + 1e-12
+
+
+def test_a_seed_warns_and_is_recorded():
+    ledger = Ledger()
+    with pytest.warns(PrivacyWarning):
+        stack = FeatureStackingClassifier(1.0, classes=[0, 1], random_state=0, ledger=ledger).fit(
+            *data()
+        )
+    assert not stack.privacy_.private
+    assert ledger.charges[0].note.endswith("(seeded: not private)")
