@@ -179,7 +179,8 @@ def load_news20() -> Dataset:
         kept = np.isin(fields, ("sci", "talk"))
         parts += [_unit_rows(sparse.csr_array(bunch.data)[kept])]
         parts += [np.where(fields[kept] == "sci", 1, -1)]
-    return Dataset(*parts, 1.0)
+    X_train, y_train, X_test, y_test = parts
+    return Dataset(X_train, y_train, X_test, y_test, 1.0)
 
 
 def load_gisette_like() -> Dataset:
