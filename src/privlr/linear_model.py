@@ -168,7 +168,7 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):
         n_classes = len(declared_classes(self.classes))
         return self._plan(n_samples, n_features, n_classes).record
 
-    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Fit and release a model.
 
         Parameters

@@ -136,7 +136,7 @@ class PrivateSearch(ClassifierMixin, BaseEstimator):
         times = 2 + int(self.eta) if self.method == "repeat" else 1
         return Charge(type(self).__name__, times * exact("epsilon", self.estimator.epsilon))
 
-    def fit(self, X: Any, y: ArrayLike) -> Self:
+    def fit(self, X: Any, y: Any) -> Self:
         """Search, and release the chosen run.
 
         Parameters

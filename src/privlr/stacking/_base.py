@@ -110,7 +110,7 @@ class StackingClassifier(ClassifierMixin, BaseEstimator):
             raise InvalidParameterError("classes", "declared, to plan without data", self.classes)
         return self._plan(n_samples, n_features, len(declared_classes(self.classes))).record
 
-    def fit(self, X: Any, y: ArrayLike) -> Self:
+    def fit(self, X: Any, y: Any) -> Self:
         """Fit and release all models.
 
         Parameters
