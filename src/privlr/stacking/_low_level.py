@@ -262,21 +262,21 @@ def plan_groups(
                 Accuracy(n_samples, width, 1 if n_classes == 2 else n_classes, norm, 1.0),
                 lattice_epsilon=lattice * share,
                 prior_norm=prior_norm,
-                record=dict(
-                    epsilon=cost + lattice * share,
-                    neighboring_relation="replace_one",
-                    loss=loss,
-                    calibration="published" if published else "tight",
-                    beta=chosen.beta,
-                    kappa=chosen.kappa,
-                    R=norm,
-                    n_samples=n_samples,
-                    n_classes=n_classes,
-                    charges=(
+                record={
+                    "epsilon": cost + lattice * share,
+                    "neighboring_relation": "replace_one",
+                    "loss": loss,
+                    "calibration": "published" if published else "tight",
+                    "beta": chosen.beta,
+                    "kappa": chosen.kappa,
+                    "R": norm,
+                    "n_samples": n_samples,
+                    "n_classes": n_classes,
+                    "charges": (
                         Charge("objective perturbation", Fraction(cost)),
                         Charge("lattice release", Fraction(lattice * share)),
                     ),
-                ),
+                },
             )
         )
     return tuple(plans)
