@@ -8,7 +8,7 @@ from random import SystemRandom
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.model_selection import ParameterGrid
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d
@@ -136,7 +136,7 @@ class PrivateSearch(ClassifierMixin, BaseEstimator):
         times = 2 + int(self.eta) if self.method == "repeat" else 1
         return Charge(type(self).__name__, times * exact("epsilon", self.estimator.epsilon))
 
-    def fit(self, X: Any, y: ArrayLike) -> Self:
+    def fit(self, X: Any, y: Any) -> Self:
         """Search, and release the chosen run.
 
         Parameters

@@ -11,7 +11,7 @@ from typing import Any, Self
 
 import numpy as np
 from joblib import Parallel, delayed
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.special import expit, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
@@ -110,7 +110,7 @@ class StackingClassifier(ClassifierMixin, BaseEstimator):
             raise InvalidParameterError("classes", "declared, to plan without data", self.classes)
         return self._plan(n_samples, n_features, len(declared_classes(self.classes))).record
 
-    def fit(self, X: Any, y: ArrayLike) -> Self:
+    def fit(self, X: Any, y: Any) -> Self:
         """Fit and release all models.
 
         Parameters
