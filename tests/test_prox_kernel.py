@@ -151,13 +151,14 @@ def test_without_a_loss_the_quadratic_is_solved():
     rng = np.random.default_rng(2)
     s, a = rng.normal(size=(2, 100)) * 10
     y = np.ones(100)
-    np.testing.assert_array_equal(logistic_prox(s, a, y, c=0.0, rho=1.0), s + a)
+    z = logistic_prox(s, a, y, c=0.0, rho=1.0)
+    np.testing.assert_array_max_ulp(z, s + a, maxulp=1)
 
 
 finite = st.floats(-1e6, 1e6, allow_subnormal=True)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=100)
 @given(
     s=finite,
     a=finite,

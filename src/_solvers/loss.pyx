@@ -62,8 +62,10 @@ def loss_gradient(const double[::1] raw_prediction not None, const double[::1] y
         return 0.0, gradient, hessian
     cdef double[::1] gradient_out = gradient
     cdef double[::1] hessian_out = hessian
-    cdef const double *weight = NULL if sample_weight is None else &sample_weight[0]
+    cdef const double *weight = NULL
     cdef double loss_sum
+    if sample_weight is not None:
+        weight = &sample_weight[0]
     with nogil:
         loss_sum = privlr_logistic_evaluate(
             n, code, &raw_prediction[0], &y[0], weight, &gradient_out[0], &hessian_out[0])
