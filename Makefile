@@ -35,7 +35,7 @@ lint: $(VENV)/test.stamp $(VENV)/package.stamp
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/cython-lint src
+	PATH="$(abspath $(BIN)):$$PATH" cython-lint src # it looks for pycodestyle on the path
 	$(BIN)/numpydoc lint $$(find src/privlr -name '*.py')
 	find src \( -name '*.c' -o -name '*.h' \) -exec $(BIN)/clang-format --dry-run -Werror {} +
 
