@@ -89,7 +89,7 @@ def random_rows(rng, n, d, R, n_classes, W=1.0):
 
 def neighbours(rng, n, d, R, relation, n_classes, W=1.0):
     X, y, weight = random_rows(rng, n, d, R, n_classes, W)
-    if rng.random() < 0.5:  # one shared row many times over fixes the direction of b
+    if n > 1 and rng.random() < 0.5:  # a shared row many times over fixes the direction of b
         weight[-1] *= 10 ** rng.uniform(0, 8)
     if relation == "add_remove":
         return (X, y, weight), (X[1:], y[1:], weight[1:])

@@ -33,10 +33,12 @@ def _as_float(value: Any) -> float:
         return math.inf
 
 
-def check_positive(name: str, value: Any, *, high: float = LARGEST) -> float:
-    """Return `value` as float if it is a real number in [1e-50, `high`]."""
+def check_positive(
+    name: str, value: Any, *, low: float = 1 / LARGEST, high: float = LARGEST
+) -> float:
+    """Return `value` as float if it is a real number in [`low`, `high`]."""
     number = _as_float(value)
-    if not 1 / LARGEST <= number <= high:
+    if not low <= number <= high:
         raise InvalidParameterError(name, f"a positive finite number, at most {high:g}", value)
     return number
 

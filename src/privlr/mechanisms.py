@@ -172,6 +172,22 @@ def plan(
     ------
     InvalidParameterError
         A parameter is outside its range, or no certified release exists for such values.
+
+    Notes
+    -----
+    **Guarantee.** `objective_perturbation` under the plan is `epsilon`-differentially private,
+    127/128 of it for the perturbed minimiser and 1/128 for the lattice release.
+
+    **Neighbouring relation.** `neighboring_relation`, of rows with their labels and weights.
+
+    **Assumptions.** Rows of norm at most `data_norm` and weights in [0, `max_sample_weight`]
+    (both enforced by the mechanism), and arguments chosen without looking at the data.
+
+    **Source.** Chaudhuri, Monteleoni and Sarwate, JMLR 12 (2011), Algorithm 2; for the lattice,
+    approximate minima perturbation in pure-epsilon form.
+
+    **Not covered.** Making the plan reads no data and costs nothing; several releases under it
+    add up.
     """
     n_samples = check_integer("n_samples", n_samples)
     width = check_integer("width", width)

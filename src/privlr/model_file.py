@@ -209,7 +209,10 @@ def save_model(model: _Fitted, path: str | os.PathLike[str]) -> None:
         intercept=_written(model.intercept_, step),
         privacy=model.privacy_,
     )
-    content = _typed(_encoded(content))  # an int where the record promises a float becomes one
+    try:
+        content = _typed(_encoded(content))  # an int where a float is promised becomes one
+    except msgspec.ValidationError as error:
+        raise ModelFileError(f"not a valid model file: {error}") from None
     raw = msgspec.json.format(_encoded(content), indent=1)
     file = _File(SCHEMA, VERSION, _digest(raw), msgspec.Raw(raw))
     data = msgspec.json.encode(file)

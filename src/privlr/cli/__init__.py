@@ -173,7 +173,10 @@ def _demo(
         out.parent.mkdir(parents=True, exist_ok=True)
         privacy_utility_curve(
             demo.EPSILONS,
-            {f"{loss} loss": [b.auc for b in budgets if b.loss == loss] for loss in demo.LOSSES},
+            {
+                f"{loss} loss": np.transpose([b.auc for b in budgets if b.loss == loss])
+                for loss in demo.LOSSES
+            },
             non_private=best,
             title=f"{name}: {len(data.X_train):,} rows, {data.X_train.shape[1]} features",
             path=out,

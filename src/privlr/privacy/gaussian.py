@@ -8,6 +8,7 @@ sqrt(T) C/sigma-GDP, however adaptive.
 from __future__ import annotations
 
 import math
+import sys
 
 import numpy as np
 from scipy.optimize import brentq
@@ -58,12 +59,18 @@ def gaussian_delta(*, mu: float, epsilon: float) -> float:
 
     **Not covered.** How mu was obtained.
     """
-    return _delta(check_positive("mu", mu), check_nonnegative("epsilon", epsilon))
+    return _delta(_check_mu(mu), check_nonnegative("epsilon", epsilon))
+
+
+def _check_mu(mu: float) -> float:
+    # As small as floats go: so is the mu of a tiny delta.
+    return check_positive("mu", mu, low=sys.float_info.min)
 
 
 def _delta(mu: float, epsilon: float) -> float:
-    """Evaluate `gaussian_delta`, for any mu and epsilon whose ratio's square is finite."""
     a = mu / 2 - epsilon / mu
+    if a < -40:
+        return 0.0  # below the smallest float
     upper = (mu - a) / math.sqrt(2)
     tail = math.exp(-(a**2) / 2) / 2
     if mu >= 1:
@@ -108,7 +115,7 @@ def gaussian_epsilon(*, mu: float, delta: float) -> float:
     **Guarantee.**, **Neighbouring relation.**, **Assumptions.**, **Source.** and
     **Not covered.** are those of `gaussian_delta`.
     """
-    mu = check_positive("mu", mu)
+    mu = _check_mu(mu)
     delta = check_probability("delta", delta)
     if _delta(mu, 0.0) <= delta:
         return 0.0
