@@ -15,6 +15,7 @@ LEVELS = ["baseline", "x86-64-v3", "x86-64-v4"]
 DIGEST = """
 import hashlib
 import numpy as np
+from privlr._solvers import noise
 from privlr._solvers.loss import loss_gradient, simd_level
 from privlr._solvers.prox import logistic_prox
 
@@ -33,6 +34,11 @@ a = rng.normal(size=margins.size)
 for kappa in (1e-8, 1e-3, 0.3, 1.7, 12.0, 1e4, 1e9):
     digest.update(logistic_prox(margins[:-1], a[:-1], y[:-1], c=kappa * 0.3, rho=0.3).tobytes())
 assert np.isnan(loss_gradient(margins, y)[0])
+key = np.arange(32, dtype=np.uint8)
+b, radius = noise.sphere(20001, 0.3, key)
+digest.update(b.tobytes() + np.float64(radius).tobytes())
+digest.update(noise.rounded_gaussian(a, 3.0, 2.0**-20, key).tobytes())
+digest.update(noise.discrete_laplace(20001, 70000, key).tobytes())
 print(simd_level(), digest.hexdigest())
 """
 

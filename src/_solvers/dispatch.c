@@ -1,13 +1,15 @@
-/* Chooses the instruction set of the kernels in logistic.c, logistic_prox.c and rows.c.
+/* Chooses the instruction set of the kernels that meson compiles for several.
  *
  * On x86-64 the choice is made once, by a constructor: the loader runs it before any
  * thread can call in, so nothing here is written while others read it. The
  * environment variable PRIVLR_SIMD lowers the choice; it cannot name what the
  * processor lacks. Other processors have one variant and nothing to choose.
  */
+#include "chacha20.h"
 #include "kernels.h"
 #include "logistic.h"
 #include "rows.h"
+#include "transform.h"
 
 #include <float.h>
 #include <stdlib.h>
@@ -20,11 +22,23 @@ typedef struct {
     void (*prox)(size_t, double, double, const double *, const double *, const double *, double *);
     void (*dots)(size_t, size_t, const double *, ptrdiff_t, const double *, double *);
     void (*sums)(size_t, size_t, const double *, ptrdiff_t, const double *, double *);
+    void (*chacha20_blocks)(const uint32_t *, uint64_t, uint64_t *);
+    void (*uniform_map)(size_t, int, const uint64_t *, double *);
+    void (*exponential_map)(size_t, const uint64_t *, const double *, double *);
+    void (*normal_map)(size_t, const uint64_t *, const double *, const uint64_t *, const double *,
+                       double *);
 } kernel_set;
 
 #define KERNEL_SET(name, variant)                                                                  \
-    {name, privlr_logistic_evaluate_##variant, privlr_logistic_prox_##variant,                     \
-     privlr_rows_dots_##variant, privlr_rows_sums_##variant}
+    {name,                                                                                         \
+     privlr_logistic_evaluate_##variant,                                                           \
+     privlr_logistic_prox_##variant,                                                               \
+     privlr_rows_dots_##variant,                                                                   \
+     privlr_rows_sums_##variant,                                                                   \
+     privlr_chacha20_blocks_##variant,                                                             \
+     privlr_uniform_map_##variant,                                                                 \
+     privlr_exponential_map_##variant,                                                             \
+     privlr_normal_map_##variant}
 
 #ifdef PRIVLR_X86_VARIANTS
 
@@ -79,6 +93,23 @@ void privlr_rows_dots(size_t rows, size_t length, const double *x, ptrdiff_t str
 void privlr_rows_sums(size_t rows, size_t length, const double *x, ptrdiff_t stride,
                       const double *c, double *out) {
     chosen->sums(rows, length, x, stride, c, out);
+}
+
+void privlr_chacha20_blocks(const uint32_t key[8], uint64_t block, uint64_t *out) {
+    chosen->chacha20_blocks(key, block, out);
+}
+
+void privlr_uniform_map(size_t n, int field_bits, const uint64_t *word, double *uniform_out) {
+    chosen->uniform_map(n, field_bits, word, uniform_out);
+}
+
+void privlr_exponential_map(size_t n, const uint64_t *word, const double *uniform, double *out) {
+    chosen->exponential_map(n, word, uniform, out);
+}
+
+void privlr_normal_map(size_t pairs, const uint64_t *radius_word, const double *radius_uniform,
+                       const uint64_t *angle_word, const double *angle_uniform, double *out) {
+    chosen->normal_map(pairs, radius_word, radius_uniform, angle_word, angle_uniform, out);
 }
 
 const char *privlr_simd_level(void) {

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "status.h"
+#include "wipe.h"
 
 enum { PRIVLR_KEY_BYTES = 32, PRIVLR_BITS_WORDS = 64 };
 
@@ -43,8 +44,5 @@ static inline uint64_t privlr_bits_next(privlr_bits *bits) {
     }
     return bits->words[bits->next++];
 }
-
-/* Zeroes memory in a way that the compiler may not drop. */
-void privlr_memory_wipe(void *memory, size_t n);
 
 #endif

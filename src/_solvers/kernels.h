@@ -1,9 +1,10 @@
-/* The kernels that exist once per instruction set. Private to logistic.c,
- * logistic_prox.c, rows.c and dispatch.c; their meaning is in logistic.h and rows.h. */
+/* The kernels that exist once per instruction set. Private to their
+ * sources and dispatch.c; their meaning is in logistic.h, rows.h, chacha20.h and transform.h. */
 #ifndef PRIVLR_KERNELS_H
 #define PRIVLR_KERNELS_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #define PRIVLR_DECLARE_KERNELS(variant)                                                            \
     double privlr_logistic_evaluate_##variant(size_t n, int loss, const double *raw_prediction,    \
@@ -14,7 +15,15 @@
     void privlr_rows_dots_##variant(size_t rows, size_t length, const double *x, ptrdiff_t stride, \
                                     const double *w, double *out);                                 \
     void privlr_rows_sums_##variant(size_t rows, size_t length, const double *x, ptrdiff_t stride, \
-                                    const double *c, double *out);
+                                    const double *c, double *out);                                 \
+    void privlr_chacha20_blocks_##variant(const uint32_t key[8], uint64_t block, uint64_t *out);   \
+    void privlr_uniform_map_##variant(size_t n, int field_bits, const uint64_t *word,              \
+                                      double *uniform_out);                                        \
+    void privlr_exponential_map_##variant(size_t n, const uint64_t *word, const double *uniform,   \
+                                          double *out);                                            \
+    void privlr_normal_map_##variant(size_t pairs, const uint64_t *radius_word,                    \
+                                     const double *radius_uniform, const uint64_t *angle_word,     \
+                                     const double *angle_uniform, double *out);
 
 PRIVLR_DECLARE_KERNELS(baseline)
 PRIVLR_DECLARE_KERNELS(x86_64_v3)
