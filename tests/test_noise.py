@@ -403,7 +403,9 @@ def run_with_getrandom(tmp_path, body, program):
         "ssize_t getrandom(void *out, size_t n, unsigned flags) {" + body + "}\n"
     )
     subprocess.run(["cc", "-shared", "-fPIC", source, "-o", library], check=True)
-    env = {**os.environ, "LD_PRELOAD": str(library), "PYTHONHASHSEED": "0"}
+    # A sanitizer's run-time library, if there is one, has to stay the first.
+    preloaded = f"{os.environ.get('LD_PRELOAD', '')} {library}"
+    env = {**os.environ, "LD_PRELOAD": preloaded, "PYTHONHASHSEED": "0"}
     run = [sys.executable, "-c", program]
     return subprocess.run(run, env=env, check=True, capture_output=True, text=True).stdout
 
