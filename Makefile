@@ -6,6 +6,8 @@ SOURCES := meson.build pyproject.toml $(shell find src -type f -not -name '*.pyc
 
 # A second BLAS thread makes these small problems slower, not faster.
 export OPENBLAS_NUM_THREADS ?= 1
+# Or every process of the tests compiles the libraries that it imports anew.
+unexport PYTHONDONTWRITEBYTECODE
 DATA := $(wildcard ../shared/data)
 ifneq ($(DATA),)
 export PRIVLR_DATA ?= $(abspath $(DATA))
