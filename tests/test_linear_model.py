@@ -3,6 +3,7 @@
 import gc
 import pickle
 import warnings
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
@@ -122,6 +123,15 @@ def test_the_cost_is_known_without_data():
     assert model.privacy_cost(*X.shape) == model.fit(X, y).privacy_
 
 
+def test_the_cost_with_a_prior_mean_is_known_without_data():
+    model = PrivateLogisticRegression(0.5, classes=[0, 1], prior_mean=[0.1] * 5)
+    assert model.privacy_cost().epsilon == Fraction(1, 2)
+    assert model.privacy_cost(n_samples=100, n_features=4).epsilon == 0.5
+    for wrong in (0, -1, 1.5, True, "4"):
+        with pytest.raises(InvalidParameterError, match="n_features"):
+            model.privacy_cost(n_samples=100, n_features=wrong)
+
+
 def test_add_remove_hides_the_number_of_rows():
     X, y = data()
     model = PrivateLogisticRegression(1.0, classes=[0, 1], neighboring_relation="add_remove")
@@ -194,6 +204,7 @@ BAD = [
     ({"n_jobs": 1.5}, {}, "n_jobs"),
     ({"ledger": 1.0}, {}, "ledger"),
     ({"prior_mean": [1.0]}, {}, "prior_mean"),
+    ({"prior_mean": "none"}, {}, "prior_mean"),
     ({"prior_mean": [float("nan")] * 5}, {}, "prior_mean"),
     ({"classes": None}, {}, "classes"),
     ({"classes": [1]}, {}, "classes"),
@@ -209,6 +220,8 @@ BAD = [
     ({}, {"sample_weight": np.full(300, np.nan)}, "sample_weight"),
     ({}, {"sample_weight": np.ones(299)}, "sample_weight"),
     ({}, {"sample_weight": "balanced"}, "sample_weight"),
+    ({}, {"sample_weight": ["heavy"] * 300}, "sample_weight"),
+    ({}, {"sample_weight": np.full(300, 0.5 + 1j)}, "sample_weight"),
 ]
 
 
@@ -233,6 +246,38 @@ def test_bad_shapes_are_refused(X):
     with pytest.raises(ValueError):
         PrivateLogisticRegression(1.0, classes=[0, 1], ledger=ledger).fit(X, [0, 1, 0][: len(X)])
     assert ledger.spent == 0
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"X": np.where(np.eye(300, 4), "4711", "0.5").astype(object).reshape(300, 4)},
+        {"X": np.full((300, 4), "4711x")},
+        {"X": np.full((300, 4), 4711 + 1j)},
+        {"X": np.full(300, 4711.0)},
+        {"y": np.full(300, 4711)},
+        {"y": np.full(300, 4711.5)},
+        {"y": np.full(300, 4711 + 1j)},
+        {"sample_weight": ["4711x"] * 300},
+        {"sample_weight": np.full(300, 4711.0)},
+    ],
+)
+def test_refusals_quote_no_value_of_the_data(change):
+    X, y = data()
+    if "X" in change and change["X"].dtype == object:
+        change["X"][0, 0] = "4711x"
+    with pytest.raises((TypeError, ValueError)) as caught:
+        PrivateLogisticRegression(1.0, classes=[0, 1]).fit(**({"X": X, "y": y} | change))
+    assert "4711" not in str(caught.value)
+
+
+def test_the_ledger_is_charged_what_the_fit_uses():
+    X, y = data()
+    ledger = Ledger()
+    for epsilon in (np.float32(0.1), np.float16(0.3), 0.1, 1):
+        before = ledger.spent
+        model = PrivateLogisticRegression(epsilon, classes=[0, 1], ledger=ledger).fit(X, y)
+        assert ledger.spent - before >= model.privacy_.epsilon * (1 - Fraction(1, 2**52))
 
 
 def test_unknown_arguments_are_refused():

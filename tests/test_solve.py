@@ -275,6 +275,35 @@ def test_extreme_rows_are_clipped_without_overflow(size):
         np.testing.assert_array_equal(design.dots(w)[1:], alone.dots(w))
 
 
+@pytest.mark.parametrize("bound", [1e-20, 1.0])
+def test_an_extreme_row_keeps_its_proportion_to_the_constant(bound):
+    X = np.array([[1e160, 0.0], [0.3, 0.1]])
+    for stored in (X, sp.csr_array(X)):
+        design = make_design(stored, intercept=1.0, data_norm=bound)
+        assert abs(design.dots(np.array([0.0, 0.0, 1.0]))[0]) < 1e-100
+        np.testing.assert_allclose(design.dots(np.array([1.0, 0.0, 0.0]))[0], bound)
+
+
+def test_planted_bug_duplicates_behind_a_stale_flag():
+    # Twice 0.7 in one column is a row of length 1.4, whatever the flags say.
+    X = sp.csr_array(np.full((5, 2), 0.7))
+    assert X.has_canonical_format
+    X.indices[:] = 0
+    design = make_design(X, data_norm=1.0)
+    assert np.abs(design.dots(np.array([1.0, 0.0]))).max() <= 1.0
+
+
+@pytest.mark.parametrize("part", ["indices", "indptr"])
+@pytest.mark.parametrize("value", [-1, 10**6])
+@pytest.mark.parametrize("kind", [np.int32, np.int64])
+def test_a_broken_sparse_matrix_is_refused(part, value, kind):
+    X = sp.csr_array(np.ones((5, 2)))
+    X.indices, X.indptr = X.indices.astype(kind), X.indptr.astype(kind)
+    getattr(X, part)[2] = value
+    with pytest.raises(InvalidParameterError, match="well-formed CSR"):
+        make_design(X)
+
+
 def test_clipping_is_local_and_idempotent():
     rng = np.random.default_rng(6)
     X = rng.normal(size=(50, 4)) * 3

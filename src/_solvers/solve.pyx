@@ -28,6 +28,37 @@ cdef const double *optional(const double[::1] values) noexcept:
     return NULL if values is None else &values[0]
 
 
+ctypedef fused csr_index:
+    int32_t
+    int64_t
+
+
+def csr_form(const csr_index[::1] indices, const csr_index[::1] indptr, int64_t n_cols):
+    """Tell how the structure of a CSR matrix may be used, whatever flags it carries.
+
+    Returns
+    -------
+    str
+        "canonical": sorted and unique indices in every row; "unordered"; or "broken":
+        walking it would leave its arrays or its columns.
+    """
+    cdef int64_t i, k, stored = indices.shape[0], n = indptr.shape[0] - 1
+    cdef bint broken, unordered = False
+    with nogil:
+        broken = n < 0 or indptr[0] != 0 or indptr[n] > stored
+        i = 0
+        while i < n and not broken:
+            broken = indptr[i + 1] < indptr[i] or indptr[i + 1] > stored
+            k = indptr[i]
+            while not broken and k < indptr[i + 1]:
+                broken = indices[k] < 0 or indices[k] >= n_cols
+                if k > indptr[i] and indices[k] <= indices[k - 1]:
+                    unordered = True
+                k += 1
+            i += 1
+    return "broken" if broken else "unordered" if unordered else "canonical"
+
+
 cdef class Design:
     """The rows of X as stored, with their clipping factors and a constant column.
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -12,7 +14,13 @@ from sklearn.utils import check_random_state
 from privlr.exceptions import InvalidParameterError, PrivacyWarning
 from privlr.mechanisms import RandomSource
 
-__all__ = ["checked_weights", "declared_classes", "encode_labels", "random_source"]
+__all__ = [
+    "checked_weights",
+    "declared_classes",
+    "encode_labels",
+    "random_source",
+    "values_unquoted",
+]
 
 
 def declared_classes(classes: Any, y: NDArray[Any] | None = None) -> NDArray[Any]:
@@ -105,7 +113,13 @@ def checked_weights(
     accepted = f"{n_samples} numbers from 0 to max_sample_weight={bound:g}"
     if isinstance(sample_weight, str):
         raise InvalidParameterError("sample_weight", accepted, sample_weight)
-    weights = np.ascontiguousarray(sample_weight, dtype=np.float64)
+    try:
+        weights = np.ascontiguousarray(sample_weight)
+        if weights.dtype.kind == "c":
+            raise TypeError
+        weights = np.ascontiguousarray(weights, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidParameterError("sample_weight", accepted, "something else") from None
     if weights.shape != (n_samples,):
         raise InvalidParameterError("sample_weight", accepted, f"shape {weights.shape}")
     if not ((weights >= 0) & (weights <= bound)).all():
@@ -113,6 +127,20 @@ def checked_weights(
     if not weights.any():
         raise InvalidParameterError("sample_weight", f"{accepted}, not all zero", "zeros")
     return weights
+
+
+@contextmanager
+def values_unquoted() -> Iterator[None]:
+    """Cut the values of the data out of the errors by which scikit-learn and numpy refuse it."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        # The values follow a colon or begin a new line.
+        first, *rest = str(error).splitlines() or [""]
+        if not rest and not first.startswith("could not convert"):
+            raise
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(first.split(":")[0]) from None
 
 
 def random_source(random_state: Any) -> RandomSource:

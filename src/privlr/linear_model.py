@@ -11,8 +11,14 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from privlr._inputs import checked_weights, declared_classes, encode_labels, random_source
-from privlr._validation import check_integer
+from privlr._inputs import (
+    checked_weights,
+    declared_classes,
+    encode_labels,
+    random_source,
+    values_unquoted,
+)
+from privlr._validation import check_integer, check_positive
 from privlr.exceptions import InvalidParameterError
 from privlr.mechanisms import Plan, objective_perturbation, plan
 from privlr.optimize import make_design
@@ -161,11 +167,12 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):
             ridge, certificate and lattice.
         """
         if n_samples is None or n_features is None:
-            self._plan(1, 1, 2)
+            check_positive("epsilon", self.epsilon)
             return Charge(type(self).__name__, exact("epsilon", self.epsilon))
         if isinstance(self.classes, str):
             raise InvalidParameterError("classes", "declared, to plan without data", self.classes)
         n_classes = len(declared_classes(self.classes))
+        n_features = check_integer("n_features", n_features)
         return self._plan(n_samples, n_features, n_classes).record
 
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
@@ -194,14 +201,15 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):
         ConvergenceError
             The certificate was not met; the budget stays spent.
         """
-        X, y = validate_data(
-            self,
-            X,
-            y,
-            accept_sparse="csr",
-            dtype=[np.float64, np.float32],
-            ensure_all_finite=False,
-        )
+        with values_unquoted():
+            X, y = validate_data(
+                self,
+                X,
+                y,
+                accept_sparse="csr",
+                dtype=[np.float64, np.float32],
+                ensure_all_finite=False,
+            )
         check_classification_targets(y)
         classes = declared_classes(self.classes, y)
         labels = encode_labels(y, classes)
@@ -318,7 +326,7 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):
             raise InvalidParameterError("n_jobs", "an integer or None", self.n_jobs)
         width = n_features + bool(self.fit_intercept)
         outputs = 1 if n_classes == 2 else n_classes
-        prior = None if self.prior_mean is None else np.asarray(self.prior_mean, dtype=np.float64)
+        prior = self._prior(outputs * width)
         public = ["number of rows", "number and names of columns"]
         if self.neighboring_relation == "add_remove":
             public[0] = "declared number of rows"
@@ -337,25 +345,21 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):
             neighboring_relation=self.neighboring_relation,
             max_sample_weight=self.max_sample_weight,
             n_classes=n_classes,
-            prior_norm=0.0
-            if prior is None
-            else float(np.linalg.norm(self._checked_prior(prior, outputs * width))),
+            prior_norm=0.0 if prior is None else float(np.linalg.norm(prior)),
             public=tuple(public),
         )
-
-    @staticmethod
-    def _checked_prior(prior: NDArray[np.float64], size: int) -> NDArray[np.float64]:
-        prior = prior.ravel()
-        if prior.shape != (size,) or not np.isfinite(prior).all():
-            raise InvalidParameterError(
-                "prior_mean", f"{size} finite numbers", f"shape {prior.shape}"
-            )
-        return prior
 
     def _prior(self, size: int) -> NDArray[np.float64] | None:
         if self.prior_mean is None:
             return None
-        return self._checked_prior(np.asarray(self.prior_mean, dtype=np.float64), size)
+        accepted = f"{size} finite numbers"
+        try:
+            prior = np.asarray(self.prior_mean, dtype=np.float64).ravel()
+        except (TypeError, ValueError):
+            raise InvalidParameterError("prior_mean", accepted, self.prior_mean) from None
+        if prior.shape != (size,) or not np.isfinite(prior).all():
+            raise InvalidParameterError("prior_mean", accepted, f"shape {prior.shape}")
+        return prior
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -23,6 +23,8 @@ NEWTON_MAX_WIDTH = 2000
 #: within this distance of the minimiser.
 COEF_TOLERANCE = 1e-10
 MAX_PASSES = 10_000
+#: Rows beyond 1e150 (EXTREME_LENGTH in design.c) are brought to this length before clipping.
+SAFE_LENGTH = 1e120
 
 
 class Certificate(float):
@@ -91,17 +93,22 @@ class SolveResult:
 def _native_csr(X: Any) -> Any:
     """CSR with sorted unique indices of one integer type; the input where it is that."""
     X = X.tocsr()
-    if not X.has_canonical_format:
-        X = X.copy()
-        X.sum_duplicates()
     wide = X.indices.dtype == np.int64 or X.indptr.dtype == np.int64
     index = np.int64 if wide else np.int32
+    indices = np.ascontiguousarray(X.indices, dtype=index)
+    indptr = np.ascontiguousarray(X.indptr, dtype=index)
+    # The matrix's own flags may be stale, and an entry that stands twice makes its row longer
+    # than its clipping allows for.
+    form = kernels.csr_form(indices, indptr, X.shape[1])
+    if form == "broken" or len(X.data) < indptr[-1] or len(indptr) != X.shape[0] + 1:
+        raise InvalidParameterError("X", "a well-formed CSR matrix", "indices out of range")
     dtype = X.dtype if X.dtype in (np.float32, np.float64) else np.float64
-    return (
-        np.ascontiguousarray(X.data, dtype=dtype),
-        np.ascontiguousarray(X.indices, dtype=index),
-        np.ascontiguousarray(X.indptr, dtype=index),
-    )
+    data = np.ascontiguousarray(X.data, dtype=dtype)
+    if form == "unordered":
+        fresh = sp.csr_array((data, indices, indptr), shape=X.shape, copy=True)
+        fresh.sum_duplicates()
+        data, indices, indptr = fresh.data, fresh.indices, fresh.indptr
+    return data, indices, indptr
 
 
 def _native_dense(X: Any) -> Any:
@@ -153,7 +160,9 @@ def make_design(
         _refuse_nonfinite(parts)
     if status == "extreme":
         # Products with such rows overflow before their factors can act on them. They alone
-        # are scaled, in a copy, so that no row's fate depends on another row.
+        # are scaled, in a copy, so that no row's fate depends on another row; to a length that
+        # leaves the constant as little as it had.
+        design.clip(SAFE_LENGTH)
         assert design.row_scale is not None
         factor = np.where(design.row_scale < 0.0, -design.row_scale, 1.0)
         if isinstance(parts, tuple):

@@ -6,6 +6,8 @@ from numpy.typing import NDArray
 LOSSES: tuple[str, ...]
 STATUS: dict[int, str]
 
+def csr_form(indices: NDArray[Any], indptr: NDArray[Any], n_cols: int) -> str: ...
+
 class Design:
     row_scale: NDArray[np.float64] | None
     intercept: float

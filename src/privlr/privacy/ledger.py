@@ -58,11 +58,13 @@ def exact(name: str, value: Any) -> Fraction:
     number = None
     try:
         if isinstance(value, Real | str) and not isinstance(value, bool):
+            if not isinstance(value, Rational | str):
+                value = float(value)  # a float32 of .1 is more than .1, and is used as it is
             number = Fraction(str(value))
             if not isinstance(value, Rational | str):
                 ratio = number.limit_denominator(1000)
-                number = ratio if float(ratio) == float(value) else number
-    except (ValueError, ZeroDivisionError):
+                number = ratio if float(ratio) == value else number
+    except (ValueError, ZeroDivisionError, OverflowError):
         pass
     if number is None or number < 0:
         raise InvalidParameterError(name, "a finite nonnegative number or a ratio", value)
