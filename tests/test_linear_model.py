@@ -219,6 +219,8 @@ BAD = [
     ({}, {"sample_weight": np.full(300, -0.5)}, "sample_weight"),
     ({}, {"sample_weight": np.full(300, np.nan)}, "sample_weight"),
     ({}, {"sample_weight": np.ones(299)}, "sample_weight"),
+    # A row without a weight weighs 1, which is more than such a bound.
+    ({"max_sample_weight": 0.5}, {}, "sample_weight"),
     ({}, {"sample_weight": "balanced"}, "sample_weight"),
     ({}, {"sample_weight": ["heavy"] * 300}, "sample_weight"),
     ({}, {"sample_weight": np.full(300, 0.5 + 1j)}, "sample_weight"),

@@ -106,9 +106,13 @@ def checked_weights(
     Raises
     ------
     InvalidParameterError
-        Wrong shape, or a weight outside [0, bound].
+        Wrong shape, a weight outside [0, bound], or none where `bound` is below 1.
     """
     if sample_weight is None:
+        if bound < 1:  # a row without a weight weighs 1
+            raise InvalidParameterError(
+                "sample_weight", f"given where max_sample_weight={bound:g} is below 1", None
+            )
         return None
     accepted = f"{n_samples} numbers from 0 to max_sample_weight={bound:g}"
     if isinstance(sample_weight, str):

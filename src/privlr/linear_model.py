@@ -58,7 +58,7 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):
         The possible labels, declared. "public" takes them from y, and says in the record
         that they were no secret.
     max_sample_weight : float, default=1.0
-        Bound on every sample weight.
+        Bound on every sample weight; below 1 `fit` needs the weights.
     public_n_samples : int or None, default=None
         Needed under "add_remove", where the number of rows is private: a number declared
         without looking, at least half the rows.
