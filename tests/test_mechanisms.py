@@ -153,6 +153,30 @@ def test_the_certificate_can_be_reached():
         )
 
 
+def test_the_certificate_can_be_reached_from_far_away():
+    # Rows of very different lengths, and minimisers far from the origin: the gradient grows for
+    # many steps before it shrinks.
+    for trial in range(60):
+        rng = np.random.default_rng(trial)
+        n, d = int(rng.integers(1, 200)), int(rng.integers(1, 30))
+        X = rng.normal(size=(n, d)) * 10.0 ** rng.integers(-100, 100, size=(n, 1))
+        R = 10.0 ** rng.uniform(-2, 2)
+        planned = plan(
+            10.0 ** rng.uniform(1, 5),
+            n_samples=n,
+            width=d + 1,
+            data_norm=R,
+            loss=("logistic", "capped")[trial % 2],
+            l2_reg_strength=(0.0, "auto")[trial % 2],
+        )
+        objective_perturbation(
+            make_design(X, intercept=1.0, data_norm=R),
+            rng.choice([-1.0, 1.0], size=n),
+            planned,
+            random=RandomSource(trial),
+        )
+
+
 def loosen_the_solver(monkeypatch):
     """Make every solve stop a thousand million times too early."""
     monkeypatch.setattr(optimize, "COEF_TOLERANCE", 1.0)
@@ -169,6 +193,26 @@ def test_planted_bug_certificate_relaxed_on_a_hard_problem(monkeypatch):
     loosen_the_solver(monkeypatch)
     with pytest.raises(ConvergenceError, match="nothing is released"):
         release(X, y, epsilon=50.0, l2_reg_strength=1e-5)
+
+
+@pytest.mark.parametrize(("share", "accepted"), [(0.74, True), (0.76, False), (math.nan, False)])
+def test_the_certificate_holds_to_the_last_digit(monkeypatch, share, accepted):
+    # A quarter of it belongs to what rounding may have hidden from the gradient.
+    X, y = rows()
+    planned = plan(1.0, n_samples=len(X), width=X.shape[1])
+    original = mechanisms.minimize
+    monkeypatch.setattr(
+        mechanisms,
+        "minimize",
+        lambda problem, tolerance: replace(
+            original(problem, tolerance=tolerance), gradient_norm=share * planned.certificate
+        ),
+    )
+    if accepted:
+        release(X, y)
+        return
+    with pytest.raises(ConvergenceError):
+        release(X, y)
 
 
 def test_a_point_longer_than_any_minimiser_is_refused(monkeypatch):

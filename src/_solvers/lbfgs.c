@@ -5,7 +5,7 @@
 #include "line_search.h"
 #include "minimize.h"
 
-/* Pairs kept, and iterations without a smaller gradient that end the run. */
+/* Pairs kept, and iterations without a smaller gradient or value that end the run. */
 enum { PAIRS = 20, PATIENCE = 30 };
 
 typedef struct {
@@ -102,7 +102,7 @@ privlr_status privlr_lbfgs(const privlr_objective *f, const privlr_blas *blas, d
         here = next;
         next = last;
         norm = sqrt(privlr_dot((int64_t)n, here.gradient, here.gradient));
-        idle = norm <= 0.9 * best ? 0 : idle + 1;
+        idle = norm <= 0.9 * best || privlr_descended(&last, &here) ? 0 : idle + 1;
         if (norm < best) {
             best = norm;
             memcpy(w, here.w, n * sizeof *w);

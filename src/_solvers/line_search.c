@@ -1,6 +1,5 @@
 #include "line_search.h"
 
-#include <float.h>
 #include <math.h>
 
 enum { TRIALS = 30, TRIALS_IN_NOISE = 3 };
@@ -9,8 +8,8 @@ int privlr_line_search(const privlr_objective *f, const privlr_blas *blas, privl
                        const privlr_point *from, const double *direction, double slope,
                        double shrink, privlr_point *to) {
     const int64_t size = privlr_objective_size(f);
-    /* Below this decrease the values are rounding noise and only slopes count. */
-    const double noise = 16.0 * DBL_EPSILON * fabs(from->value);
+    /* Where the values are rounding noise, only slopes count. */
+    const double noise = privlr_value_noise(from);
     const int in_noise = fabs(slope) <= noise;
     const double target = shrink * fabs(slope);
     double low = 0.0, low_slope = slope, high = INFINITY, high_slope = 0.0, step = 1.0;

@@ -2,6 +2,9 @@
 #ifndef PRIVLR_LINE_SEARCH_H
 #define PRIVLR_LINE_SEARCH_H
 
+#include <float.h>
+#include <math.h>
+
 #include "objective.h"
 
 static inline double privlr_dot(int64_t n, const double *a, const double *b) {
@@ -20,6 +23,17 @@ typedef struct {
     double *w, *gradient, *hessian;
     double value;
 } privlr_point;
+
+/* Below this decrease the values at two points differ by rounding only. */
+static inline double privlr_value_noise(const privlr_point *at) {
+    return 16.0 * DBL_EPSILON * fabs(at->value);
+}
+
+/* Whether a step made the value smaller. The gradient may grow for many steps
+ * while it does, far from the minimum or across kinks of the slope. */
+static inline int privlr_descended(const privlr_point *from, const privlr_point *to) {
+    return from->value - to->value > privlr_value_noise(from);
+}
 
 /* Evaluates to = from + t direction for steps t = 1 and on until the slope along
  * the direction has shrunk to at most `shrink` of its first absolute value and

@@ -5,7 +5,7 @@
 #include "line_search.h"
 #include "minimize.h"
 
-/* Iterations without a smaller gradient that end the run. */
+/* Iterations without a smaller gradient or value that end the run. */
 enum { PATIENCE = 3 };
 
 /* Solves (H + shift I) direction = -gradient. The strict lower triangle and
@@ -71,7 +71,7 @@ privlr_status privlr_newton(const privlr_objective *f, const privlr_blas *blas, 
         here = next;
         next = last;
         norm = sqrt(privlr_dot((int64_t)n, here.gradient, here.gradient));
-        idle = norm <= 0.5 * best ? 0 : idle + 1;
+        idle = norm <= 0.5 * best || privlr_descended(&last, &here) ? 0 : idle + 1;
         if (norm < best) {
             best = norm;
             memcpy(w, here.w, n * sizeof *w);
