@@ -124,6 +124,8 @@ def test_unasked_for_options_do_not_exist(data: Path) -> None:
         (["--classes", "no,yes", "--loss", "hinge"], "loss must be"),
         (["--classes", "no,yes", "--l2", "-1"], "l2_reg_strength must be"),
         (["--classes", "no,yes", "--out", "absent/m.json"], "no existing directory"),
+        (["--classes", "no,yes", "--out", "."], "is a directory"),
+        (["--classes", "no,,yes"], "is empty"),
     ],
 )
 def test_refusals(data: Path, tmp_path: Path, arguments: list[str], reason: str) -> None:

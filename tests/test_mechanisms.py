@@ -122,6 +122,44 @@ def test_the_lattice_noise_covers_any_certified_solver_error(epsilon):
     assert worst_lattice_loss(planned, planned.lattice.scale, 2 * reach) > planned.lattice.epsilon
 
 
+@pytest.mark.parametrize("width", [2, 50, 400])
+def test_the_lattice_noise_covers_every_coordinate_at_once(width):
+    # The longest way between two certified points, shared by all coordinates, each of which
+    # rounds apart: what the released integers differ by has to fit into the budget.
+    planned = plan(1.0, n_samples=200, width=width)
+    apart = 2 * planned.certificate / planned.calibration.kappa
+    steps = apart / math.sqrt(width) / planned.lattice.step
+    start = 0.5 - 1e-9
+    moved = np.rint(start + steps) - np.rint(start)
+    assert moved > steps
+    assert width * moved / planned.lattice.scale <= planned.lattice.epsilon
+    assert width * moved / planned.lattice.scale >= 0.9 * planned.lattice.epsilon
+
+
+def test_planted_bug_lattice_noise_left_out_or_halved(monkeypatch):
+    # With the minimum held at the origin, the released integers are the noise alone.
+    X, y = rows(30, 4000)
+    planned = plan(1.0, n_samples=30, width=4000)
+    held = optimize.Minimum(np.zeros(4000), 0.0, "converged", 1)
+    monkeypatch.setattr(mechanisms, "minimize", lambda problem, tolerance: held)
+    released = objective_perturbation(make_design(X, data_norm=1.0), y, planned)
+    multiples = released.coef[0] / planned.lattice.step
+    assert np.abs(multiples).mean() == pytest.approx(planned.lattice.scale, rel=0.12)
+    assert abs(np.sign(multiples).mean()) < 0.12
+
+
+def test_noise_longer_than_the_public_bound_is_refused(monkeypatch):
+    original = mechanisms.noise.sphere
+    planned = plan(1.0, n_samples=60, width=3)
+    monkeypatch.setattr(
+        mechanisms.noise,
+        "sphere",
+        lambda d, rate, key=None: (original(d, rate, key)[0], 1.01 * planned.radius),
+    )
+    with pytest.raises(ConvergenceError):
+        release(*rows())
+
+
 def test_released_coefficients_lie_on_the_lattice():
     X, y = rows()
     released = release(X, y)
@@ -293,6 +331,7 @@ def test_a_seed_repeats_the_release_and_voids_the_guarantee():
     np.testing.assert_array_equal(first.coef, second.coef)
     assert not first.record.private
     assert first.record.random_source == "seeded"
+    assert RandomSource(3).key("tilt") != RandomSource(3).key("lattice")
     other = release(X, y, random=RandomSource(3).at("group", 1))
     assert not np.array_equal(first.coef, other.coef)
 

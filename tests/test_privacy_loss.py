@@ -468,6 +468,8 @@ def test_pivot_sees_through_a_fit():
         ("y", {"y": [1]}),
         ("sample_weight", {"sample_weight": [1.0]}),
         ("sample_weight", {"sample_weight": [1.0, -1.0]}),
+        ("prior_mean", {"prior_mean": [math.nan, 0.0]}),
+        ("prior_mean", {"prior_mean": [1.0]}),
     ],
 )
 def test_bad_audits_are_refused_by_name(name, change):

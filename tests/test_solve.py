@@ -229,6 +229,7 @@ def test_large_margins_neither_overflow_nor_give_nan(margin):
         ({"X": np.array([[1.0, np.nan]] * 3)}, "X"),
         ({"X": np.array([[1.0, np.inf]] * 3)}, "X"),
         ({"X": np.array([["a", "b"]] * 3)}, "X"),
+        ({"X": sp.csr_array(np.full((3, 2), 1j))}, "X"),
         ({"offset": [1.0]}, "offset"),
         ({"offset": [np.nan] * 3}, "offset"),
         ({"prior_mean": [1.0]}, "prior_mean"),

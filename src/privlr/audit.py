@@ -69,7 +69,12 @@ def _as_coef(coef: Any, prior_mean: Any, loss: str) -> tuple[Array, Array]:
         raise InvalidParameterError("coef", "finite, of shape (d,) or (C, d)", coef.shape)
     if coef.ndim == 2 and loss != "logistic":
         raise InvalidParameterError("loss", "'logistic' for coefficients of shape (C, d)", loss)
-    return coef, coef - (0.0 if prior_mean is None else np.asarray(prior_mean, np.float64))
+    if prior_mean is None:
+        return coef, coef
+    prior = np.asarray(prior_mean, dtype=np.float64)
+    if prior.shape != coef.shape or not np.isfinite(prior).all():
+        raise InvalidParameterError("prior_mean", f"finite, of shape {coef.shape}", prior.shape)
+    return coef, coef - prior
 
 
 def _slope_and_root_curvature(coef: Array, rows: _Rows, loss: str) -> tuple[Array, Array]:

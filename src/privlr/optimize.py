@@ -337,8 +337,8 @@ def solve(
     ridge = check_positive("l2_reg_strength", l2_reg_strength)
     if not sp.issparse(X):
         X = np.asarray(X)
-        if X.dtype.kind not in "fiub":
-            raise InvalidParameterError("X", "numeric", X.dtype)
+    if X.dtype.kind not in "fiub":
+        raise InvalidParameterError("X", "of real numbers", X.dtype)
     if X.ndim != 2 or min(X.shape) == 0:
         raise InvalidParameterError("X", "a matrix with at least one row and one column", X.shape)
     n, d = X.shape

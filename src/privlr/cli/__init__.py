@@ -75,6 +75,8 @@ def _fit(
     with _reported():
         if not out.absolute().parent.is_dir():
             raise ValueError(f"{out} lies in no existing directory")
+        if out.is_dir():
+            raise ValueError(f"{out} is a directory")
         if classes is not None and classes_public:
             raise ValueError("give --classes or --classes-public, not both")
         table = read_table(data, label=label, drop=drop or ())

@@ -100,9 +100,11 @@ def class_labels(labels: Sequence[str], declared: str | None) -> tuple[list[Any]
     Raises
     ------
     ValueError
-        If a label is not one of the declared classes.
+        If a label is not one of the declared classes, or is empty.
     """
     names = set(labels) if declared is None else {name.strip() for name in declared.split(",")}
+    if "" in names:
+        raise ValueError("a class or a label is empty")
     for name in set(labels) - names:
         raise ValueError(f"the label {name!r} is not one of the declared classes")
     if all(_looks_like_integer(name) for name in names):
