@@ -127,6 +127,10 @@ def test_the_cost_with_a_prior_mean_is_known_without_data():
     model = PrivateLogisticRegression(0.5, classes=[0, 1], prior_mean=[0.1] * 5)
     assert model.privacy_cost().epsilon == Fraction(1, 2)
     assert model.privacy_cost(n_samples=100, n_features=4).epsilon == 0.5
+    # A distant centre makes long coefficients, whose rounding the certificate has to allow for.
+    near = model.privacy_cost(n_samples=100, n_features=4)
+    far = model.set_params(prior_mean=[1e6] * 5).privacy_cost(n_samples=100, n_features=4)
+    assert far.certificate > 1e3 * near.certificate
     for wrong in (0, -1, 1.5, True, "4"):
         with pytest.raises(InvalidParameterError, match="n_features"):
             model.privacy_cost(n_samples=100, n_features=wrong)
