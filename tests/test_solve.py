@@ -340,6 +340,24 @@ def test_the_rounding_bound_covers_the_gradient_error():
     assert error <= bound
 
 
+def test_planted_bug_plain_sum_across_blocks():
+    # Sixteen rows a block, each block's sum exact, and every addition across blocks in the
+    # upper half of the total loses just under half a unit: a plain sum breaks the bound.
+    blocks, width = 8192, 2048
+    part = 1 + 2.0**-41 - 2.0**-47
+    n = 16 * blocks
+    X = sp.csr_array((np.full(n, part / 8), np.zeros(n, int), np.arange(n + 1)), shape=(n, width))
+    design = make_design(X)
+    assert design.block == 16
+    _, gradient = Objective(design, np.ones(n), ridge=0.0).evaluate(np.zeros(width))
+    bound = Accuracy(n, width, 1, part / 8).gradient_error(0.0, 0.0, 0.0)
+    assert abs(gradient[0] + blocks * part) <= bound
+    plain = 0.0
+    for _ in range(blocks):
+        plain += part
+    assert abs(plain - blocks * part) > 2 * bound
+
+
 def test_softmax_gradient_vanishes():
     rng = np.random.default_rng(9)
     X, labels = rng.normal(size=(300, 6)), rng.integers(0, 4, size=300)
