@@ -103,7 +103,8 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):
     calibration of :func:`privlr.privacy.calibrate`.
 
     **Not covered.** Preprocessing fitted to the same data, the choice of parameters by
-    looking at results, timing, and whether a fit fails.
+    looking at results, timing, and whether a fit fails: noise longer than a public bound, of
+    which the probability is below 2^-100, is refused.
 
     Examples
     --------

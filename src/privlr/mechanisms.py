@@ -399,7 +399,8 @@ def objective_perturbation(
     (:func:`privlr.privacy.calibrate`) and a certified release (:func:`certify`).
 
     **Not covered.** Hyper-parameters, scaling or feature selection fitted to the same data;
-    correlated rows of one person; how long the call takes.
+    correlated rows of one person; how long the call takes; noise beyond its public bound, of
+    probability below 2^-100, which is refused.
     """
     random = random or RandomSource()
     beta, dimension = plan.calibration.beta, plan.dimension
