@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from privlr import model_file
+from privlr import _json_file
 from privlr.exceptions import InvalidParameterError, ModelFileError
 from privlr.model_file import ReleasedModel, load_model, save_model
 from privlr.privacy import Charge, Lattice, PrivacyRecord
@@ -193,7 +193,7 @@ ATTACKS = {
     "extra key": lambda file: json.dumps({**file, "run": "rm"}).encode(),
     "a list": lambda file: b"[1,2,3]",
     "deep nesting": lambda file: nested(200_000),
-    "huge": lambda file: b" " * (model_file.MAX_BYTES + 1),
+    "huge": lambda file: b" " * (_json_file.MAX_BYTES + 1),
     "extra content": replaced("run", "rm"),
     "extra in record": replaced("privacy.run", "rm"),
     "nan": replaced("coef.0.0", float("nan")),
@@ -229,7 +229,7 @@ ATTACKS = {
 @pytest.mark.timeout(20)
 @pytest.mark.parametrize("name", ATTACKS)
 def test_hostile_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    monkeypatch.setattr(model_file, "MAX_BYTES", 2**20)
+    monkeypatch.setattr(_json_file, "MAX_BYTES", 2**20)
     path = tmp_path / "m.json"
     path.write_bytes(ATTACKS[name](saved(path)))
     with pytest.raises(ModelFileError, match="m.json"):

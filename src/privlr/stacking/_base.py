@@ -12,7 +12,6 @@ from typing import Any, Self
 import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
-from scipy.special import expit, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -22,8 +21,16 @@ from privlr._validation import check_choice, check_integer, check_positive
 from privlr.exceptions import InvalidParameterError
 from privlr.mechanisms import Plan, objective_perturbation, plan
 from privlr.optimize import make_design
-from privlr.privacy import Charge, Ledger, exact
-from privlr.stacking._combine import VOTES, meta_features, votes
+from privlr.privacy import Charge, Ledger, auto_l2_reg_strength, exact
+from privlr.stacking._combine import (
+    META_NORM,
+    check_combiner,
+    combined,
+    high_level_prior,
+    meta_features,
+    prior_bound,
+    probabilities,
+)
 from privlr.stacking._low_level import Part
 from privlr.stacking._partition import Index, split_rows
 from privlr.stacking._record import StackRecord
@@ -33,10 +40,11 @@ __all__ = ["Levels", "StackingClassifier"]
 Array = NDArray[np.float64]
 
 #: Share of the rows ("disjoint") or of epsilon ("shared") that the lower level takes.
-LOW_LEVEL_SHARE = 0.8
+LOW_LEVEL_SHARE = 0.9
 PUBLISHED_LOW_LEVEL_SHARE = 0.5
-#: Meta features, with the constant of the intercept appended, are clipped to this length.
-META_NORM = 1.0
+#: The upper level's automatic ridge, as a multiple of a regression's own. Its penalty is
+#: centred at a good model, so that a stronger pull costs little and tames the noise.
+HIGH_LEVEL_RIDGE = 4.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,6 +96,11 @@ class StackingClassifier(ClassifierMixin, BaseEstimator):
     @property
     def _published(self) -> bool:
         return check_choice("pipeline", self.pipeline, ("privlr", "published")) == "published"
+
+    @property
+    def _bound(self) -> float:
+        """R, before it is divided over groups."""
+        return check_positive("data_norm", self.data_norm)
 
     def privacy_cost(
         self, n_samples: int | None = None, n_features: int | None = None
@@ -166,8 +179,17 @@ class StackingClassifier(ClassifierMixin, BaseEstimator):
             for part, design in zip(planned.parts, designs, strict=True)
         )
         self.low_level_ = tuple(models)
+        for name in ("coef_", "intercept_", "high_level_privacy_"):  # an earlier fit's
+            vars(self).pop(name, None)
         if planned.high is not None:
             rows = planned.levels.high_rows
+            prior = None
+            if not self._published:
+                prior = high_level_prior(
+                    self.low_level_,
+                    intercept=bool(self.fit_intercept),
+                    longest=prior_bound(planned.parts),
+                )
             release = objective_perturbation(
                 make_design(
                     meta_features(self.low_level_, X[rows], self._published),
@@ -176,6 +198,7 @@ class StackingClassifier(ClassifierMixin, BaseEstimator):
                 ),
                 labels[rows],
                 planned.high,
+                prior_mean=prior,
                 random=source.at("high level"),
             )
             width = release.coef.shape[1] - bool(self.fit_intercept)
@@ -185,6 +208,7 @@ class StackingClassifier(ClassifierMixin, BaseEstimator):
             )
             self.high_level_privacy_ = release.record
         self.classes_ = classes
+        self.data_norm_ = self._bound
         self.privacy_ = record
         return self
 
@@ -204,14 +228,14 @@ class StackingClassifier(ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self)
         X = validate_data(self, X, accept_sparse="csr", reset=False)
-        if self.combiner == "stack":
-            meta = meta_features(self.low_level_, X, self._published)
-            raw: Array = meta @ self.coef_.T + self.intercept_
-        elif self.combiner in VOTES:
-            raw = votes(self.low_level_, X, weighted=self.combiner == "weighted_vote")
-        else:
-            raw = self.low_level_[int(self.combiner)].raw_prediction(X)
-        return raw[:, 0] if len(self.classes_) == 2 else raw
+        return combined(
+            self.low_level_,
+            X,
+            self.combiner,
+            published=self._published,
+            coef=getattr(self, "coef_", None),
+            intercept=getattr(self, "intercept_", None),
+        )
 
     def predict_proba(self, X: Any) -> Array:
         """Class probabilities; for the votes, shares of the votes.
@@ -226,13 +250,7 @@ class StackingClassifier(ClassifierMixin, BaseEstimator):
         ndarray of shape (n_samples, n_classes)
             In the order of ``classes_``.
         """
-        raw = self.decision_function(X)
-        if self.combiner in VOTES:
-            return np.column_stack([1 - raw, 1 + raw]) / 2 if raw.ndim == 1 else raw
-        if raw.ndim == 1:
-            return np.column_stack([expit(-raw), expit(raw)])
-        probability: Array = softmax(raw, axis=1)
-        return probability
+        return probabilities(self.decision_function(X), self.combiner)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Most likely class of each row.
@@ -277,11 +295,10 @@ class StackingClassifier(ClassifierMixin, BaseEstimator):
             raise InvalidParameterError("ledger", "a privlr.privacy.Ledger or None", self.ledger)
         if self._published and n_classes > 2:
             raise InvalidParameterError("pipeline", "'privlr' for three or more classes", n_classes)
-        check_positive("data_norm", self.data_norm)
         levels = self._levels(check_integer("n_samples", n_samples))
         self._check_source(n_features, classes)
         parts = self._parts(levels, check_integer("n_features", n_features), n_classes)
-        self._check_combiner(len(parts))
+        check_combiner(self.combiner, len(parts))
         public = ["number of rows", "number and names of columns", "partition", "importance"]
         if isinstance(self.classes, str):
             public.append("classes")
@@ -289,15 +306,25 @@ class StackingClassifier(ClassifierMixin, BaseEstimator):
         high: Plan | None = None
         if levels.high_rows is not None:
             outputs = 1 if n_classes == 2 else n_classes
+            width = len(parts) * outputs + bool(self.fit_intercept)
+            ridge = self.l2_reg_strength
+            if ridge == "auto" and not self._published:
+                ridge = HIGH_LEVEL_RIDGE * auto_l2_reg_strength(
+                    levels.high_epsilon,
+                    n_samples=len(levels.high_rows),
+                    n_coefficients=width,
+                    data_norm=META_NORM,
+                )
             high = plan(
                 levels.high_epsilon,
                 n_samples=len(levels.high_rows),
-                width=len(parts) * outputs + bool(self.fit_intercept),
+                width=width,
                 data_norm=META_NORM,
-                l2_reg_strength=self.l2_reg_strength,
+                l2_reg_strength=ridge,
                 loss=self.loss,
                 calibration="cms2011" if self._published else "tight",
                 n_classes=n_classes,
+                prior_norm=0.0 if self._published else prior_bound(parts),
                 public=tuple(public),
             )
             label = f"high level on {'other' if levels.disjoint else 'the same'} " + (
@@ -322,17 +349,6 @@ class StackingClassifier(ClassifierMixin, BaseEstimator):
 
     def _check_source(self, n_features: int, classes: Any) -> None:
         """Refuse a source that does not fit the data, where there is a source."""
-
-    def _check_combiner(self, n_models: int) -> None:
-        if self.combiner == "stack" or (isinstance(self.combiner, str) and self.combiner in VOTES):
-            return
-        known = isinstance(self.combiner, int | np.integer) and not isinstance(self.combiner, bool)
-        if not known or not 0 <= self.combiner < n_models:  # type: ignore[operator]
-            raise InvalidParameterError(
-                "combiner",
-                f"'stack', 'vote', 'weighted_vote' or a model from 0 to {n_models - 1}",
-                self.combiner,
-            )
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

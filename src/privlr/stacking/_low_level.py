@@ -79,20 +79,11 @@ class LowLevelModel:
         raw: Array = (np.asarray(rows @ self.coef_.T) + self.intercept_) * factor[:, None]
         return raw
 
-    def margin(self, X: Any) -> Array:
-        """Raw predictions divided by the largest that a row may have, so in [-1, 1].
-
-        Parameters
-        ----------
-        X : ndarray or CSR matrix of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_outputs)
-        """
+    @property
+    def reach(self) -> float:
+        """Largest length that the raw predictions of a row may have."""
         whole = np.column_stack([self.coef_, self.intercept_])
-        length = float(np.linalg.norm(whole, axis=1).max()) * self.data_norm
-        return self.raw_prediction(X) / (length or 1.0)
+        return float(np.linalg.norm(whole)) * self.data_norm
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,7 +192,9 @@ def plan_groups(
     data_norm, loss, n_classes
         As in `privlr.mechanisms.plan`.
     l2_reg_strength : float or "auto"
-        Of each group; "auto" is that of a regression on the group's columns alone.
+        Of each group; "auto" is R^2 d_k/(2 n epsilon) with the number d_k of its columns. The
+        share q_k is not in it: noise has the same rate in every group, and a group of small
+        share must not answer with large coefficients.
     published : bool
         Whether to calibrate as the paper does.
     prior_norms : sequence of float
@@ -233,9 +226,9 @@ def plan_groups(
     if l2_reg_strength == "auto":
         ridges = [
             auto_l2_reg_strength(
-                epsilon * share, n_samples=n_samples, n_coefficients=width, data_norm=norm
+                epsilon, n_samples=n_samples, n_coefficients=width, data_norm=data_norm
             )
-            for share, width, norm in zip(shares, widths, norms, strict=True)
+            for width in widths
         ]
     else:
         ridges = [l2_reg_strength] * len(groups)  # type: ignore[list-item]

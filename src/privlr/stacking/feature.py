@@ -43,7 +43,7 @@ class GroupedStackingClassifier(StackingClassifier):
             levels.low_epsilon,
             groups,
             n_samples=len(levels.low_rows),
-            data_norm=self.data_norm,
+            data_norm=self._bound,
             l2_reg_strength=self.l2_reg_strength,
             loss=self.loss,
             published=self._published,
@@ -115,6 +115,8 @@ class FeatureStackingClassifier(GroupedStackingClassifier):
         Guarantee and public constants of the upper level; only with ``combiner="stack"``.
     classes_ : ndarray of shape (n_classes,)
         Sorted labels.
+    data_norm_ : float
+        Bound that rows are clipped to, before it is divided over groups.
     privacy_ : StackRecord
         The guarantee of the whole, and its items.
 

@@ -99,7 +99,7 @@ class SampleStackingClassifier(StackingClassifier):
                     levels.low_epsilon,
                     n_samples=len(rows),
                     width=n_features + bool(self.fit_intercept),
-                    data_norm=self.data_norm,
+                    data_norm=self._bound,
                     l2_reg_strength=self.l2_reg_strength,
                     loss=self.loss,
                     calibration="cms2011" if self._published else "tight",

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from privlr._validation import check_positive
 from privlr.exceptions import InvalidParameterError
 from privlr.mechanisms import plan
 from privlr.privacy import Charge, Ledger, exact
@@ -22,7 +23,7 @@ __all__ = ["TransferSourceClassifier", "TransferStackingClassifier"]
 class TransferSourceClassifier(GroupedStackingClassifier):
     """The source's side of a transfer: private models of groups of columns on all rows.
 
-    Its weighted vote is a classifier; `TransferStackingClassifier` takes it as `source`.
+    The sum of their predictions is a classifier; `TransferStackingClassifier` takes it as `source`.
 
     Parameters
     ----------
@@ -43,6 +44,8 @@ class TransferSourceClassifier(GroupedStackingClassifier):
         Models of the groups.
     classes_ : ndarray of shape (n_classes,)
         Sorted labels.
+    data_norm_ : float
+        Bound that rows are clipped to, before it is divided over groups.
     privacy_ : StackRecord
         The guarantee of the whole, and its items.
 
@@ -62,7 +65,7 @@ class TransferSourceClassifier(GroupedStackingClassifier):
     """
 
     #: The source releases its group models only, so there is no upper level.
-    combiner = "weighted_vote"
+    combiner = "sum"
     levels = "disjoint"
     fit_intercept = False
 
@@ -110,7 +113,7 @@ class TransferSourceClassifier(GroupedStackingClassifier):
                     self.epsilon,
                     n_samples=len(levels.low_rows),
                     width=len(group.columns),
-                    data_norm=self.data_norm,
+                    data_norm=self._bound,
                     l2_reg_strength=self.l2_reg_strength,
                     loss=self.loss,
                     calibration="cms2011",
@@ -137,7 +140,9 @@ class TransferStackingClassifier(GroupedStackingClassifier):
     source : TransferSourceClassifier, FeatureStackingClassifier or loaded stack
         Released models of groups of the same columns. Groups and shares are the source's.
         One group and ``combiner=0`` is transfer of a single hypothesis without stacking.
-    data_norm, l2_reg_strength, loss, pipeline, combiner, levels, fit_intercept, classes
+    data_norm : float or None, default=None
+        Bound on the norm of a row. None: the source's. Another one is refused.
+    l2_reg_strength, loss, pipeline, combiner, levels, fit_intercept, classes
         As in `FeatureStackingClassifier`.
     partition_seed, ledger, n_jobs, random_state
         As in `FeatureStackingClassifier`.
@@ -168,7 +173,7 @@ class TransferStackingClassifier(GroupedStackingClassifier):
         epsilon: float,
         *,
         source: Any,
-        data_norm: float = 1.0,
+        data_norm: float | None = None,
         l2_reg_strength: float | str = "auto",
         loss: str = "logistic",
         pipeline: str = "privlr",
@@ -196,10 +201,14 @@ class TransferStackingClassifier(GroupedStackingClassifier):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
+    @property
+    def _bound(self) -> float:
+        return check_positive("source.data_norm_", self.source.data_norm_)
+
     def _check_source(self, n_features: int, classes: Any) -> None:
         missing = [
             name
-            for name in ("low_level_", "classes_", "n_features_in_")
+            for name in ("low_level_", "classes_", "n_features_in_", "data_norm_")
             if not hasattr(self.source, name)
         ]
         if missing:
@@ -215,6 +224,10 @@ class TransferStackingClassifier(GroupedStackingClassifier):
         if classes is not None and not np.array_equal(self.source.classes_, classes):
             raise InvalidParameterError(
                 "source", f"of the classes {classes.tolist()}", self.source.classes_.tolist()
+            )
+        if self.data_norm is not None and self.data_norm != self._bound:
+            raise InvalidParameterError(
+                "source", f"of rows clipped to {self.data_norm}", self._bound
             )
         every = np.concatenate([model.columns for model in self.source.low_level_])
         if len(np.unique(every)) < len(every) or any(
