@@ -4,22 +4,27 @@ import math
 from types import SimpleNamespace
 
 import numpy as np
+import pandas
 import pytest
 
 from privlr import PrivateLogisticRegression
 from privlr.audit import extremal_pair, noise_of, privacy_loss
 from privlr.exceptions import InvalidParameterError, PrivacyBudgetError, PrivacyWarning
 from privlr.mechanisms import RandomSource
+from privlr.optimize import make_design
 from privlr.privacy import Ledger, calibrate_groups, perturbation_epsilon
 from privlr.stacking import (
     FeatureStackingClassifier,
     SampleStackingClassifier,
     TransferSourceClassifier,
     TransferStackingClassifier,
+    _base,
+    load_stack,
+    save_stack,
 )
-from privlr.stacking._combine import meta_features
+from privlr.stacking._combine import high_level_prior, meta_features, prior_bound
 from privlr.stacking._low_level import LowLevelModel
-from privlr.stacking._partition import normalized, split_rows
+from privlr.stacking._partition import normalized
 
 seeded = pytest.mark.filterwarnings("ignore::privlr.exceptions.PrivacyWarning")
 BELOW = 127 / 128  # the rest of epsilon pays for the lattices
@@ -71,8 +76,11 @@ def stack_losses(stack, X, y, X_prime, y_prime, rng, scale):
         (clip(meta_features(models, A[rows], stack._published), 1.0), b[rows])
         for A, b in ((X, y), (X_prime, y_prime))
     )
-    high = term(rng.normal(size=len(models)) * scale, D, D_prime, planned.high.record)
-    return low, high
+    prior = None
+    if not stack._published:
+        prior = high_level_prior(models, intercept=False, longest=prior_bound(planned.parts))
+    coef = rng.normal(size=len(models)) * scale
+    return low, term(coef, D, D_prime, planned.high.record, prior)
 
 
 def neighbour(X, y, row, rng):
@@ -102,7 +110,7 @@ def test_exact_loss_of_the_pipeline(K, variant):
         1.0, n_groups=K, fit_intercept=False, classes=[-1, 1], l2_reg_strength=1e-4, **options
     )
     levels = stack._plan(*X.shape, 2).levels
-    share = 1.0 if levels.disjoint else 0.8
+    share = 1.0 if levels.disjoint else 0.9
     for scale in (0.1, 3.0, 100.0):
         low, high = stack_losses(stack, X, y, *neighbour(X, y, levels.low_rows[0], rng), rng, scale)
         assert abs(sum(low)) <= share * BELOW * (1 + 1e-9)
@@ -174,9 +182,9 @@ def test_one_group_is_private_logistic_regression():
     stack = FeatureStackingClassifier(
         0.7, n_groups=1, combiner=0, classes=[0, 1], random_state=3
     ).fit(X, y)
-    peer = PrivateLogisticRegression(0.7, classes=[0, 1], fit_intercept=False, random_state=3).fit(
-        X, y
-    )
+    peer = PrivateLogisticRegression(
+        0.7, loss="capped", classes=[0, 1], fit_intercept=False, random_state=3
+    ).fit(X, y)
     np.testing.assert_array_equal(stack.low_level_[0].coef_, peer.coef_)
 
 
@@ -206,12 +214,11 @@ def test_a_high_level_row_and_its_label_leave_the_low_level_alone():
 
 
 @seeded
-def test_the_target_is_a_function_of_what_the_source_released():
+def test_the_target_is_a_function_of_the_sources_file(tmp_path):
     X, y = data()
     source = TransferSourceClassifier(1.0, n_groups=2, classes=[0, 1]).fit(X, y)
-    exchanged = SimpleNamespace(
-        low_level_=source.low_level_, classes_=source.classes_, n_features_in_=8
-    )
+    save_stack(source, tmp_path / "source.json")
+    exchanged = load_stack(tmp_path / "source.json")
     X, y = data(seed=5)
     coefs = [
         TransferStackingClassifier(1.0, source=given, classes=[0, 1], random_state=2)
@@ -267,15 +274,39 @@ def test_charged_before_and_refused_beyond_the_limit():
     assert stack.privacy_cost(60, 8).charges == stack.privacy_.charges
 
 
-@pytest.mark.parametrize("combiner", ["stack", "vote", "weighted_vote", 1])
+@pytest.mark.parametrize("combiner", ["stack", "sum", "vote", "weighted_vote", 1])
 @pytest.mark.parametrize("kind", [FeatureStackingClassifier, SampleStackingClassifier])
 def test_combiners_predict(kind, combiner):
     X, y = data(n=200)
-    stack = kind(1e4, combiner=combiner, classes=[0, 1], n_jobs=2).fit(X, y)
+    stack = kind(1e4, loss="logistic", combiner=combiner, classes=[0, 1], n_jobs=2).fit(X, y)
     probability = stack.predict_proba(X)
     np.testing.assert_allclose(probability.sum(axis=1), 1)
     assert stack.score(X, y) > 0.6
     assert hasattr(stack, "coef_") == (combiner == "stack")
+
+
+@pytest.mark.parametrize("kind", [FeatureStackingClassifier, SampleStackingClassifier])
+def test_the_upper_level_starts_at_the_sum(kind, monkeypatch):
+    X, y = data(n=200)
+    stack = kind(1.0, classes=[0, 1]).fit(X, y)
+    planned = stack._plan(*X.shape, 2)
+    bound = prior_bound(planned.parts)
+    prior = high_level_prior(stack.low_level_, intercept=True, longest=bound)
+    assert prior[-1] == 0
+    assert np.linalg.norm(prior) <= bound
+    # A stack whose upper level stayed at its prior predicts what "sum" predicts.
+    stack.coef_, stack.intercept_ = prior[None, :-1], prior[-1:]
+    predicted = stack.decision_function(X)
+    np.testing.assert_allclose(predicted, stack.set_params(combiner="sum").decision_function(X))
+
+
+def test_a_refit_leaves_no_old_upper_level():
+    X, y = data()
+    stack = FeatureStackingClassifier(1.0, classes=[0, 1]).fit(X, y)
+    stack.set_params(combiner="vote").fit(X, y)
+    assert not hasattr(stack, "coef_")
+    with pytest.raises(InvalidParameterError, match="combiner"):
+        stack.set_params(combiner="stack").predict(X)
 
 
 def test_three_classes():
@@ -310,19 +341,31 @@ def test_bad_parameters_are_refused_before_any_charge(name, options):
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"n_features_in_": 7}, {"classes_": np.array([0, 2])}, {"low_level_": None}]
+    "wrong",
+    [
+        {"n_features_in_": 7},
+        {"classes_": np.array([0, 2])},
+        {"low_level_": None},
+        {"data_norm_": 2.0},
+        {"feature_names_in_": np.array(list("abcdefgi"), dtype=object)},
+    ],
 )
 def test_a_source_that_does_not_fit_is_refused(wrong):
     X, y = data()
     source = TransferSourceClassifier(1.0, n_groups=2, classes=[0, 1]).fit(X, y)
     given = SimpleNamespace(
-        low_level_=source.low_level_, classes_=source.classes_, n_features_in_=8
+        low_level_=source.low_level_, classes_=source.classes_, n_features_in_=8, data_norm_=1.0
     )
     given.__dict__.update(wrong)
     if wrong.get("low_level_", 0) is None:
         del given.low_level_
+    X = pandas.DataFrame(X, columns=list("abcdefgh"))
+    ledger = Ledger()
     with pytest.raises(InvalidParameterError, match="source"):
-        TransferStackingClassifier(1.0, source=given, classes=[0, 1]).fit(X, y)
+        TransferStackingClassifier(
+            1.0, source=given, data_norm=1.0, classes=[0, 1], ledger=ledger
+        ).fit(X, y)
+    assert ledger.spent == 0
 
 
 # Planted bugs: each asserts that the audits above tell the wrong code from the right one.
@@ -339,17 +382,43 @@ def test_planted_n_of_all_rows():
     assert len(planned.levels.low_rows) == 1000
 
 
-def test_planted_stratified_split():
-    def stratified(y):
-        return np.sort(np.r_[np.flatnonzero(y > 0)[::2], np.flatnonzero(y < 0)[::2]])
+@seeded
+def test_planted_stratified_split(monkeypatch):
+    X, y = data()
+    seen = []
 
-    y = np.tile([1, -1], 10)
-    flipped = y.copy()
-    flipped[2] = -1
-    assert 2 not in stratified(y)
-    assert not np.array_equal(stratified(y), stratified(flipped))
-    np.testing.assert_array_equal(split_rows(20, [16, 4], 0)[0], split_rows(20, [16, 4], 0)[0])
-    assert "y" not in FeatureStackingClassifier._plan.__code__.co_varnames
+    def low_level_moves():
+        """Whether the label of a high-level row reaches a model below."""
+        stack = FeatureStackingClassifier(1.0, n_groups=2, classes=[0, 1], random_state=1)
+        before = [model.coef_ for model in stack.fit(X, y).low_level_]
+        moved = False
+        for row in range(len(y)):
+            if row in set(rows_of(stack)):
+                continue
+            flipped = y.copy()
+            flipped[row] = 1 - y[row]
+            after = stack.fit(X, flipped).low_level_
+            moved |= any((a != b.coef_).any() for a, b in zip(before, after))
+        return moved
+
+    def rows_of(stack):
+        return stack._plan(*X.shape, 2).levels.low_rows
+
+    assert not low_level_moves()
+
+    def labels(y, classes):
+        seen[:] = [_encode(y, classes)]
+        return seen[0]
+
+    def stratified(n_samples, sizes, seed):
+        order = np.argsort(seen[0], kind="stable")  # each class in turn, as a stratifier deals
+        high = order[:: n_samples // sizes[1]][: sizes[1]]
+        return np.setdiff1d(np.arange(n_samples), high), np.sort(high)
+
+    _encode = _base.encode_labels
+    monkeypatch.setattr(_base, "encode_labels", labels)
+    monkeypatch.setattr(_base, "split_rows", stratified)
+    assert low_level_moves()
 
 
 @seeded
@@ -366,6 +435,7 @@ def test_planted_same_noise_in_two_groups(monkeypatch):
                 clip(X[:, model.columns], model.data_norm),
                 2 * y - 1,
                 kappa=model.privacy_.kappa,
+                loss=model.privacy_.loss,
             )
             for model in stack.low_level_
         ]
@@ -390,6 +460,12 @@ def test_planted_meta_features_not_rescaled():
     record = FeatureStackingClassifier(1.0, pipeline="published")._plan(500, 8, 2).high.record
     worst = perturbation_epsilon(beta=record.beta, kappa=record.kappa, data_norm=math.sqrt(5))
     assert worst > 1
+    # The library's own are enlarged, so that the clipping is what bounds them.
+    X, y = data(n=200)
+    stack = FeatureStackingClassifier(1e3, classes=[0, 1]).fit(X, y)
+    meta = meta_features(stack.low_level_, 100 * X, False)
+    assert np.linalg.norm(meta, axis=1).max() > 1
+    assert make_design(meta, intercept=1.0, data_norm=1.0).longest() <= 1
     X, y = data(n=200)
     stack = FeatureStackingClassifier(1e3, pipeline="published", classes=[0, 1]).fit(X, y)
     meta = meta_features(stack.low_level_, 100 * X, True)

@@ -3,14 +3,18 @@
 from privlr.stacking._low_level import LowLevelModel
 from privlr.stacking._record import StackRecord
 from privlr.stacking.feature import FeatureStackingClassifier
+from privlr.stacking.file import ReleasedStack, load_stack, save_stack
 from privlr.stacking.sample import SampleStackingClassifier
 from privlr.stacking.transfer import TransferSourceClassifier, TransferStackingClassifier
 
 __all__ = [
     "FeatureStackingClassifier",
     "LowLevelModel",
+    "ReleasedStack",
     "SampleStackingClassifier",
     "StackRecord",
     "TransferSourceClassifier",
     "TransferStackingClassifier",
+    "load_stack",
+    "save_stack",
 ]

@@ -102,6 +102,12 @@ class StackingClassifier(ClassifierMixin, BaseEstimator):
         """R, before it is divided over groups."""
         return check_positive("data_norm", self.data_norm)
 
+    def _loss(self, n_classes: int) -> str:
+        """Resolve "auto"; names of losses are checked where they are used."""
+        if self.loss != "auto":
+            return self.loss
+        return "capped" if n_classes == 2 and not self._published else "logistic"
+
     def privacy_cost(
         self, n_samples: int | None = None, n_features: int | None = None
     ) -> StackRecord | Charge:
@@ -321,7 +327,7 @@ class StackingClassifier(ClassifierMixin, BaseEstimator):
                 width=width,
                 data_norm=META_NORM,
                 l2_reg_strength=ridge,
-                loss=self.loss,
+                loss=self._loss(n_classes),
                 calibration="cms2011" if self._published else "tight",
                 n_classes=n_classes,
                 prior_norm=0.0 if self._published else prior_bound(parts),

@@ -45,7 +45,7 @@ class GroupedStackingClassifier(StackingClassifier):
             n_samples=len(levels.low_rows),
             data_norm=self._bound,
             l2_reg_strength=self.l2_reg_strength,
-            loss=self.loss,
+            loss=self._loss(n_classes),
             published=self._published,
             n_classes=n_classes,
             prior_norms=[0.0 if u is None else float(np.linalg.norm(u)) for u in priors],
@@ -75,22 +75,27 @@ class FeatureStackingClassifier(GroupedStackingClassifier):
         Public importance of each column. Group k's share q_k of norm and budget is the share
         of its importance; groups without any are left out. None: equal shares.
     importance_power : float, default=1.0
-        Exponent of the importance.
+        Exponent of the importance. Where the importances are good, 1.5 to 2 serves small
+        budgets better.
     data_norm : float, default=1.0
         Group k's part of a row is clipped to this times q_k. A constant that must not be
         computed from the data.
     l2_reg_strength : float or "auto", default="auto"
         lambda of every model's mean-loss objective; raised where the mechanism needs more.
-    loss : {"logistic", "capped"}, default="logistic"
-        As in `PrivateLogisticRegression`. "capped" ranks better at the same epsilon.
+        "auto" depends on public quantities only: R^2 d_k/(2 n epsilon) for d_k columns.
+    loss : {"auto", "logistic", "capped"}, default="auto"
+        As in `PrivateLogisticRegression`. "auto" is "capped" for two classes, whose stacks
+        rank and fit better with it at the same epsilon; "logistic" for more of them, and
+        where the pipeline is published.
     pipeline : {"privlr", "published"}, default="privlr"
         "published" is the paper's: its calibration, half of the rows at each level,
         probabilities as meta features. For replication.
-    combiner : {"stack", "vote", "weighted_vote"} or int, default="stack"
-        "stack" fits the upper level. The others need none, so the models below get every
-        row: a majority vote, one weighted by q_k, or one model alone.
+    combiner : {"stack", "sum", "vote", "weighted_vote"} or int, default="stack"
+        "stack" fits the upper level, whose penalty is centred at "sum". The others need
+        none, so the models below get every row: the sum of the models' log-odds, a majority
+        vote, one weighted by q_k, or one model alone.
     levels : {"disjoint", "shared"}, default="disjoint"
-        Whether the levels divide the rows (80 % below) or the budget (80 % below).
+        Whether the levels divide the rows (nine tenths below) or the budget.
     fit_intercept : bool, default=True
         Whether the upper level has an intercept; the groups have none.
     classes : sequence or "public"
@@ -146,7 +151,7 @@ class FeatureStackingClassifier(GroupedStackingClassifier):
         importance_power: float = 1.0,
         data_norm: float = 1.0,
         l2_reg_strength: float | str = "auto",
-        loss: str = "logistic",
+        loss: str = "auto",
         pipeline: str = "privlr",
         combiner: str | int = "stack",
         levels: str = "disjoint",
