@@ -13,6 +13,7 @@ from privlr.cli import app, demo
 from privlr.cli.tables import class_labels, read_table
 from privlr.datasets import Dataset
 from privlr.model_file import load_model
+from privlr.stacking import load_stack
 
 COMMON = ["--label", "y", "--epsilon", "1", "--data-norm", "1"]
 
@@ -192,3 +193,88 @@ def test_demo_data_needs_no_files(monkeypatch: pytest.MonkeyPatch) -> None:
     name, data = demo.dataset()
     assert "digits" in name
     assert data.X_train.shape == (1297, 64)
+
+
+@pytest.fixture
+def source(data: Path, tmp_path: Path) -> Path:
+    importance, out = tmp_path / "importance.csv", tmp_path / "source.json"
+    importance.write_text('feature,importance\ndose,1\nage,5\n"weight, kg",1\n')
+    options = ["--classes", "no,yes", "--groups", 2, "--importance", importance]
+    facts = json.loads(run("fit", data, *COMMON, *options, "--out", out, "--json").stdout)
+    assert facts["epsilon"] == 1
+    assert load_stack(out).low_level_[0].privacy_.loss == "capped"
+    return out
+
+
+def test_transfer_from_file_to_file(
+    rows: tuple[list[str], np.ndarray, np.ndarray], data: Path, source: Path, tmp_path: Path
+) -> None:
+    names, X, _ = rows
+    assert load_stack(source).low_level_[0].columns.tolist() == [0, 1]
+    assert load_stack(source).low_level_[0].share == pytest.approx(6 / 7)
+    out, predicted = tmp_path / "target.json", tmp_path / "p.csv"
+    arguments = ["transfer", source, data, "--label", "y", "--epsilon", 2, "--out", out]
+    facts = json.loads(run(*arguments, "--json").stdout)
+    assert (facts["epsilon"], facts["private"]) == (2, True)
+    target = load_stack(out)
+    assert list(target.feature_names_in_) == names
+    for released in (source, out):
+        run("predict", released, data, "--out", predicted)
+        with predicted.open(newline="") as stream:
+            table = list(csv.DictReader(stream))
+        assert [row["prediction"] for row in table] == load_stack(released).predict(X).tolist()
+    run(*arguments, "--combiner", 0)
+    assert load_stack(out).combiner == 0
+    run("transfer", out, data, "--label", "y", "--epsilon", 2, "--data-norm", 1, "--out", out)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (["--label", "z"], "no column 'z'"),
+        (["--label", "dose"], "is not one of the classes of"),
+        (["--data-norm", "2"], "source must be of rows clipped to 2"),
+        (["--epsilon", "-1"], "epsilon must be"),
+        (["--combiner", "7"], "combiner must be"),
+        (["--combiner", "mean"], "combiner must be"),
+        (["--loss", "hinge"], "loss must be"),
+        (["--out", "absent/m.json"], "no existing directory"),
+    ],
+)
+def test_refused_transfers(
+    data: Path, source: Path, tmp_path: Path, arguments: list[str], reason: str
+) -> None:
+    out = tmp_path / "m.json"
+    common = ["--label", "y", "--epsilon", "1", "--out", out]
+    result = run("transfer", source, data, *common, *arguments, code=2)
+    assert reason in result.stderr
+    assert not out.exists()
+
+
+def test_a_source_that_does_not_fit_the_table(data: Path, source: Path, tmp_path: Path) -> None:
+    common = ["--label", "y", "--epsilon", 1, "--out", tmp_path / "m.json"]
+    other = tmp_path / "other.csv"
+    other.write_text("age,dose,y\n1,2,no\n")
+    assert "no column 'weight, kg'" in run("transfer", source, other, *common, code=2).stderr
+    run("fit", data, *COMMON, "--classes", "no,yes", "--out", other)
+    assert "the schema is 'privlr-model'" in run("transfer", other, data, *common, code=2).stderr
+    source.write_text(source.read_text()[:-50])
+    assert "source.json" in run("transfer", source, data, *common, code=2).stderr
+    assert "source.json" in run("predict", source, data, code=2).stderr
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        ("feature,importance\nage,1\n", "look at dose"),
+        ("feature,importance\nage,1\nage,1\ndose,1\n", "look at weight"),
+        ("feature,importance\nage,-1\ndose,1\n'weight, kg',1\n", "other.csv"),
+        ("name,importance\nage,1\n", "no column 'feature'"),
+    ],
+)
+def test_bad_importances(data: Path, tmp_path: Path, content: str, reason: str) -> None:
+    path = tmp_path / "other.csv"
+    path.write_text(content)
+    options = ["--classes", "no,yes", "--importance", path, "--out", tmp_path / "m.json"]
+    assert reason in run("fit", data, *COMMON, *options, "--groups", 2, code=2).stderr
+    assert "--groups" in run("fit", data, *COMMON, *options, code=2).stderr

@@ -17,11 +17,20 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from privlr._json_file import Coefficient, Format, Header, frozen_array, numbers, require, written
+from privlr._json_file import (
+    Coefficient,
+    Format,
+    Header,
+    frozen_array,
+    numbers,
+    require,
+    schema_of,
+    written,
+)
 from privlr.exceptions import InvalidParameterError
 from privlr.privacy import PrivacyRecord
 
-__all__ = ["ReleasedModel", "checked_rows", "load_model", "save_model"]
+__all__ = ["ReleasedModel", "checked_rows", "load_model", "save_model", "schema_of"]
 
 
 class _Content(Header, frozen=True, kw_only=True, forbid_unknown_fields=True):

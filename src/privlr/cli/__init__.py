@@ -1,4 +1,4 @@
-"""The command line: ``privlr fit``, ``predict``, ``cost`` and ``demo``.
+"""The command line: ``privlr fit``, ``predict``, ``transfer``, ``cost`` and ``demo``.
 
 Its guarantee is for one row replaced by another; the number of rows is public.
 
@@ -11,8 +11,6 @@ import csv
 import io
 import sys
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -23,10 +21,14 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
+from privlr.cli import stacking
+from privlr.cli.report import print_facts, reported
 from privlr.cli.tables import class_labels, read_table
-from privlr.exceptions import ConvergenceError, EntropyError, PrivacyWarning
+from privlr.exceptions import PrivacyWarning
 from privlr.linear_model import PrivateLogisticRegression
-from privlr.model_file import load_model, save_model
+from privlr.model_file import load_model, save_model, schema_of
+from privlr.stacking import SCHEMA as STACK_SCHEMA
+from privlr.stacking import TransferSourceClassifier, load_stack, save_stack
 
 __all__ = ["app"]
 
@@ -64,21 +66,33 @@ def _fit(
         bool, typer.Option("--classes-public", help="Which labels occur is no secret.")
     ] = False,
     l2: _L2 = None,
-    loss: _Loss = "logistic",
+    loss: Annotated[
+        str | None, typer.Option(help="logistic, or capped (less noise; for groups the default).")
+    ] = None,
     drop: Annotated[
         list[str] | None, typer.Option(help="A column that is no feature; may be repeated.")
+    ] = None,
+    groups: Annotated[
+        int | None,
+        typer.Option(help="Fit this many models of groups of columns: a source for transfers."),
+    ] = None,
+    importance: Annotated[
+        Path | None,
+        typer.Option(help="CSV with columns feature and importance, public; needs --groups."),
     ] = None,
     out: Annotated[Path, typer.Option(help="Where to write the model.")] = Path("model.json"),
     json: _Json = False,
 ) -> None:
     """Fit a private model to a table and write it as JSON."""
-    with _reported():
+    with reported():
         if not out.absolute().parent.is_dir():
             raise ValueError(f"{out} lies in no existing directory")
         if out.is_dir():
             raise ValueError(f"{out} is a directory")
         if classes is not None and classes_public:
             raise ValueError("give --classes or --classes-public, not both")
+        if importance is not None and groups is None:
+            raise ValueError("--importance divides the budget over groups: give --groups too")
         table = read_table(data, label=label, drop=drop or ())
         labels, found = class_labels(table.labels, classes)
         if classes is None and not classes_public:
@@ -89,11 +103,24 @@ def _fit(
                 stacklevel=2,
             )
         declared = "public" if classes is None else found
-        model = _estimator(epsilon, data_norm, l2, loss, declared)
+        if groups is None:
+            model = _estimator(epsilon, data_norm, l2, loss or "logistic", declared)
+            save = save_model
+        else:
+            model = TransferSourceClassifier(
+                epsilon,
+                n_groups=groups,
+                importance=importance and stacking.importance(importance, table.names),
+                data_norm=data_norm,
+                l2_reg_strength="auto" if l2 is None else l2,
+                loss=loss or "auto",
+                classes=declared,
+            )
+            save = save_stack
         model.fit(table.X, labels)
         model.feature_names_in_ = np.array(table.names, dtype=object)
-        save_model(model, out)
-    _print_facts(f"Model written to {out}", model.privacy_, json)
+        save(model, out)
+    print_facts(f"Model written to {out}", model.privacy_, json)
 
 
 @app.command("predict")
@@ -106,8 +133,9 @@ def _predict(
     json: _Json = False,
 ) -> None:
     """Predict classes and probabilities; columns are found by name."""
-    with _reported():
-        released = load_model(model)
+    with reported():
+        load = load_stack if schema_of(model) == STACK_SCHEMA else load_model
+        released = load(model)
         names = released.feature_names_in_
         table = read_table(data, features=None if names is None else names.tolist())
         probabilities = released.predict_proba(table.X).tolist()
@@ -132,6 +160,9 @@ def _predict(
             out.write_text(text.getvalue(), encoding="utf-8")
 
 
+app.command("transfer")(stacking.transfer)
+
+
 @app.command("cost")
 def _cost(
     n_samples: Annotated[int, typer.Option(help="Number of rows (public).")],
@@ -144,11 +175,11 @@ def _cost(
     json: _Json = False,
 ) -> None:
     """Tell what a fit would cost and how much noise it would add, without any data."""
-    with _reported():
+    with reported():
         declared = list(range(n_classes))
         model = _estimator(epsilon, data_norm, l2, loss, declared)
         cost = model.privacy_cost(n_samples=n_samples, n_features=n_features)
-    _print_facts("Cost of one fit", cost, json)
+    print_facts("Cost of one fit", cost, json)
 
 
 @app.command("demo")
@@ -163,7 +194,7 @@ def _demo(
     from privlr.cli import demo
     from privlr.plots import privacy_utility_curve
 
-    with _reported():
+    with reported():
         name, data = demo.dataset()
         budgets = []
         with Progress(console=Console(stderr=True), transient=True) as progress:
@@ -210,36 +241,3 @@ def _estimator(
         loss=loss,
         classes=classes,
     )
-
-
-def _print_facts(title: str, facts: Any, json: bool) -> None:
-    builtins = msgspec.to_builtins(facts, enc_hook=str)
-    if json:
-        print(msgspec.json.encode(builtins).decode())
-        return
-    table = Table(title=title, show_header=False)
-    for name, value in builtins.items():
-        table.add_row(name, str(value))
-    Console().print(table)
-
-
-@contextmanager
-def _reported() -> Iterator[None]:
-    """Turn refusals into one line and exit code 2, failures of the run into exit code 1."""
-    console = Console(stderr=True, soft_wrap=True)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", PrivacyWarning)
-        try:
-            yield
-        except (ConvergenceError, EntropyError) as error:
-            console.print("failed: ", style="bold red", end="")
-            console.print(str(error), markup=False)
-            raise typer.Exit(1) from None
-        except (ValueError, OSError, UnicodeError) as error:
-            console.print("refused: ", style="bold red", end="")
-            console.print(str(error), markup=False)
-            raise typer.Exit(2) from None
-        finally:
-            for warning in caught:
-                if issubclass(warning.category, PrivacyWarning):
-                    console.print(f"warning: {warning.message}", style="yellow", markup=False)

@@ -3,11 +3,12 @@
 from privlr.stacking._low_level import LowLevelModel
 from privlr.stacking._record import StackRecord
 from privlr.stacking.feature import FeatureStackingClassifier
-from privlr.stacking.file import ReleasedStack, load_stack, save_stack
+from privlr.stacking.file import SCHEMA, ReleasedStack, load_stack, save_stack
 from privlr.stacking.sample import SampleStackingClassifier
 from privlr.stacking.transfer import TransferSourceClassifier, TransferStackingClassifier
 
 __all__ = [
+    "SCHEMA",
     "FeatureStackingClassifier",
     "LowLevelModel",
     "ReleasedStack",
