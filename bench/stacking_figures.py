@@ -120,7 +120,7 @@ def _combiners(out: Path) -> Path:
     axes.set_xticks(range(len(methods)), methods)
     axes.set_ylabel("Test AUC (logit scale)")
     _tidy(axes)
-    axes.legend(frameon=False, loc="lower center", fontsize="small")
+    axes.legend(frameon=False, loc="upper center", fontsize="small")
     axes.set_title("NEWS20, PST-F(W), ε = 1, K = 5: combiners", loc="left", fontsize="medium")
     figure.supxlabel(f"Mean of 10 repeats, worst to best tenth. {CAVEAT}", fontsize="small")
     return _save(figure, out / "combiners.png")
@@ -144,17 +144,26 @@ def _branches(out: Path) -> Path:
                 label=f"{method}: {mean.mean():.3f}",
             )
         axes.set_title(TITLES[pipeline], loc="left", fontsize="medium")
-        axes.set_ylabel("Test AUC")
+        axes.set_ylabel("Test AUC (legend: mean over branches)")
         axes.grid(axis="y", color="0.9")
         axes.spines[["top", "right"]].set_visible(False)
-        axes.legend(frameon=False, ncols=4, loc="lower center", title="mean over branches")
+        axes.legend(
+            frameon=False,
+            ncols=4,
+            loc="lower right",
+            bbox_to_anchor=(1, 1),
+            borderaxespad=0,
+            fontsize="small",
+            columnspacing=1,
+            handletextpad=0.3,
+        )
         axes.set_xticks(range(1, 17))
-        axes.set_ylim(0.46, 0.86)
+        axes.set_ylim(0.44, 0.89)
     axes.set_xlabel("Branch")
     figure.supxlabel(
         "Diabetes130, ε = 1 for the main site and 1 for the branch; mean and standard deviation of "
-        "10 repeats.\nThe published source really spends 5 (three methods of groups) on the same "
-        "rows. Scales and importances come\nfrom the main site's data: not covered by ε.",
+        "10 repeats.\nThe published source of five groups really spends 5 on its rows. Scales and "
+        "importances come from the main site's data:\nnot covered by ε.",
         fontsize="small",
     )
     return _save(figure, out / "branches.png")

@@ -101,9 +101,11 @@ def test_bounded_scaler_maps_ranges_to_the_unit_ball():
             BoundedScaler(lower, upper).fit(X)
 
 
-def test_importance_scaler_lengthens_no_row():
+def test_importance_scaler_keeps_the_length_of_an_even_row():
     X, _ = data()
-    scaled = FeatureImportanceScaler([4.0, 1.0, 0.0], power=0.5).fit_transform(X)
-    np.testing.assert_allclose(scaled, X * [1, 0.5, 0])
-    with pytest.raises(InvalidParameterError, match="importance"):
-        FeatureImportanceScaler([-1.0, 1.0, 0.0]).fit(X)
+    scaler = FeatureImportanceScaler([4.0, 1.0, 0.0])
+    np.testing.assert_allclose(scaler.fit_transform(X), X * [2, 1, 0] * np.sqrt(3 / 5))
+    assert np.linalg.norm(scaler.transform([[1.0, 1.0, 1.0]])) == pytest.approx(np.sqrt(3))
+    for importance in ([-1.0, 1.0, 0.0], [0.0, 0.0, 0.0], [np.inf, 1.0, 1.0], [1.0, 1.0]):
+        with pytest.raises(InvalidParameterError, match="importance"):
+            FeatureImportanceScaler(importance).fit(X)

@@ -86,16 +86,20 @@ class BoundedScaler(TransformerMixin, BaseEstimator):
 
 
 class FeatureImportanceScaler(TransformerMixin, BaseEstimator):
-    """Multiply columns by public importances, the largest of them becoming 1.
+    """Multiply columns by factors that grow with public importances.
 
     A private regression spends norm and noise evenly over directions; after this it spends
     them where the importance is. One regression on such columns is a strong rival of a stack.
+
+    Column j is multiplied by importance_j^power, divided by the root mean square of these
+    over columns: a row that is spread evenly over the columns keeps its length. Others may
+    become longer than they were, and are clipped by the private estimator that follows.
 
     Parameters
     ----------
     importance : array-like of shape (n_features,)
         Public, not computed from the private rows.
-    power : float, default=1.0
+    power : float, default=0.5
         Exponent of the importance.
 
     Attributes
@@ -106,11 +110,11 @@ class FeatureImportanceScaler(TransformerMixin, BaseEstimator):
     Examples
     --------
     >>> from privlr.preprocessing import FeatureImportanceScaler
-    >>> FeatureImportanceScaler([2.0, 1.0]).fit_transform([[1.0, 1.0]]).tolist()
-    [[1.0, 0.5]]
+    >>> FeatureImportanceScaler([7.0, 1.0]).fit_transform([[2.0, 2.0]]).round(3).tolist()
+    [[2.646, 1.0]]
     """
 
-    def __init__(self, importance: ArrayLike, power: float = 1.0) -> None:
+    def __init__(self, importance: ArrayLike, power: float = 0.5) -> None:
         self.importance = importance
         self.power = power
 
@@ -144,7 +148,7 @@ class FeatureImportanceScaler(TransformerMixin, BaseEstimator):
         Returns
         -------
         ndarray of shape (n_samples, n_features)
-            No row is longer than it was.
+            Scaled rows.
         """
         check_is_fitted(self, "n_features_in_")
         X = validate_data(self, X, dtype=np.float64, reset=False)
@@ -155,10 +159,9 @@ class FeatureImportanceScaler(TransformerMixin, BaseEstimator):
         importance = _per_feature(self, "importance", n_features)
         if not ((importance >= 0).all() and importance.any()):
             raise InvalidParameterError("importance", "nonnegative, not all 0", self.importance)
-        factor: NDArray[np.float64] = (importance / importance.max()) ** check_positive(
-            "power", self.power
-        )
-        return factor
+        power = check_positive("power", self.power)
+        factor: NDArray[np.float64] = (importance / importance.max()) ** power
+        return factor / math.sqrt(float(np.mean(factor**2)))
 
 
 def _per_feature(scaler: Any, name: str, n_features: int) -> NDArray[np.float64]:
