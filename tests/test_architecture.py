@@ -54,6 +54,7 @@ def importers(prefix: str) -> set[str]:
             "sklearn",
             {
                 "_inputs",
+                "_pipeline",
                 "linear_model",
                 "stacking",
                 "vertical",

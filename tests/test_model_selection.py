@@ -1,15 +1,23 @@
 """Search within a budget, ours and scikit-learn's, and scaling by public constants."""
 
+import re
+import warnings
+
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.compose import ColumnTransformer, make_column_transformer
+from sklearn.decomposition import PCA
 from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import Pipeline, make_pipeline, make_union
+from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, Normalizer, StandardScaler
 
 from privlr import PrivateLogisticRegression
-from privlr.exceptions import InvalidParameterError, PrivacyBudgetError
+from privlr.exceptions import InvalidParameterError, PrivacyBudgetError, PrivacyWarning
 from privlr.model_selection import PrivateSearch, repetitions
 from privlr.preprocessing import BoundedScaler, FeatureImportanceScaler
 from privlr.privacy import Ledger
+from privlr.stacking import FeatureStackingClassifier
 
 GRID = {"l2_reg_strength": [1e-3, 1e-2, 1e-1]}
 
@@ -109,3 +117,89 @@ def test_importance_scaler_keeps_the_length_of_an_even_row():
     for importance in ([-1.0, 1.0, 0.0], [0.0, 0.0, 0.0], [np.inf, 1.0, 1.0], [1.0, 1.0]):
         with pytest.raises(InvalidParameterError, match="importance"):
             FeatureImportanceScaler(importance).fit(X)
+
+
+@pytest.mark.filterwarnings("ignore:random_state")
+@pytest.mark.parametrize("where", ["estimator", "grid"])
+def test_a_search_over_seeded_runs_is_not_private(where):
+    ledger = Ledger()
+    X, y = data()
+    model = PrivateLogisticRegression(1.0, classes=[0, 1])
+    grid = GRID
+    if where == "estimator":
+        model.set_params(random_state=0)
+    else:
+        grid = {**GRID, "random_state": [None, 3]}
+    search = PrivateSearch(model, grid, method="disjoint", ledger=ledger).fit(X, y)
+    assert not search.private_
+    assert search.charge_.note == ledger.charges[0].note == "disjoint (seeded: not private)"
+    search = PrivateSearch(PrivateLogisticRegression(1.0, classes=[0, 1]), GRID).fit(X, y)
+    assert search.private_
+    assert search.charge_.note == "repeat"
+
+
+def estimators():
+    return [
+        PrivateLogisticRegression(1.0, classes=[0, 1]),
+        FeatureStackingClassifier(1.0, n_groups=2, classes=[0, 1]),
+    ]
+
+
+@pytest.mark.parametrize("estimator", estimators(), ids=lambda model: type(model).__name__)
+@pytest.mark.parametrize(
+    ("step", "name"),
+    [
+        (StandardScaler(), "step (StandardScaler)"),
+        (MinMaxScaler(), "step (MinMaxScaler)"),
+        (PCA(2), "step (PCA)"),
+        (make_pipeline(Normalizer(), PCA(2)), "pca (PCA)"),
+        (make_union(Normalizer(), StandardScaler()), "standardscaler (StandardScaler)"),
+        (make_column_transformer((MinMaxScaler(), [0]), ("drop", [1])), "minmaxscaler (MinMax"),
+    ],
+)
+def test_a_step_that_learns_is_told_of(step, name, estimator):
+    X, y = data()
+    if isinstance(step, ColumnTransformer) and not isinstance(estimator, PrivateLogisticRegression):
+        estimator = clone(estimator).set_params(n_groups=1)
+    ledger = Ledger()
+    pipeline = Pipeline([("step", step), ("model", clone(estimator).set_params(ledger=ledger))])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", PrivacyWarning)
+        with pytest.raises(PrivacyWarning, match=re.escape(name)):
+            pipeline.fit(X, y)
+    assert ledger.spent == 0
+    with pytest.warns(PrivacyWarning, match="not covered: steps of the pipeline"):
+        pipeline.fit(X, y)
+    assert name in pipeline[-1].privacy_.notes[0]
+
+
+@pytest.mark.parametrize("estimator", estimators(), ids=lambda model: type(model).__name__)
+@pytest.mark.parametrize(
+    "step",
+    [
+        BoundedScaler(-1, 1),
+        FeatureImportanceScaler([1.0, 2.0, 3.0]),
+        Normalizer(),
+        FunctionTransformer(np.tanh),
+        "passthrough",
+    ],
+)
+def test_a_step_that_learns_nothing_is_not(step, estimator):
+    X, y = data()
+    pipeline = Pipeline([("step", step), ("model", clone(estimator))]).fit(X, y)
+    assert pipeline[-1].privacy_.notes == ()
+    if step != "passthrough":  # and its transform needs no fit
+        clone(step).transform(X)
+
+
+def test_a_search_inside_a_pipeline_is_told_too():
+    X, y = data()
+    search = GridSearchCV(PrivateLogisticRegression(1.0, classes=[0, 1]), GRID, cv=2)
+    with pytest.warns(PrivacyWarning, match="StandardScaler"):
+        make_pipeline(StandardScaler(), search).fit(X, y)
+    with pytest.warns(PrivacyWarning, match="StandardScaler"):
+        GridSearchCV(
+            make_pipeline(StandardScaler(), PrivateLogisticRegression(1.0, classes=[0, 1])),
+            {"privatelogisticregression__l2_reg_strength": [0.1]},
+            cv=2,
+        ).fit(X, y)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -18,6 +19,7 @@ from privlr._inputs import (
     random_source,
     values_unquoted,
 )
+from privlr._pipeline import preprocessing_notes
 from privlr._validation import check_integer, check_positive
 from privlr.exceptions import InvalidParameterError
 from privlr.mechanisms import Plan, objective_perturbation, plan
@@ -227,6 +229,7 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):
             data_norm=planned.accuracy.data_norm,
         )
         source = random_source(self.random_state)
+        notes = preprocessing_notes()
         if self.ledger is not None:
             self.ledger.charge(
                 type(self).__name__,
@@ -241,7 +244,7 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):
         self.intercept_ = (
             release.coef[:, -1].copy() if self.fit_intercept else np.zeros(len(release.coef))
         )
-        self.privacy_ = release.record
+        self.privacy_ = replace(release.record, notes=(*release.record.notes, *notes))
         return self
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from random import SystemRandom
 from typing import Any, Self
 
@@ -83,7 +84,9 @@ class PrivateSearch(ClassifierMixin, BaseEstimator):
     classes_ : ndarray of shape (n_classes,)
         Sorted labels.
     charge_ : Charge
-        What the search cost.
+        What the search cost; its note says so if the runs were seeded.
+    private_ : bool
+        Whether the guarantee holds; a seeded estimator voids it.
 
     Notes
     -----
@@ -171,14 +174,21 @@ class PrivateSearch(ClassifierMixin, BaseEstimator):
         order = np.random.default_rng(seed).permutation(len(y))
         if self.method == "disjoint" and len(y) <= len(candidates):
             raise InvalidParameterError("X", f"of more than {len(candidates)} rows", len(y))
+        # Whoever knows the seeds of the runs can remove their noise, and with it the search's.
+        seeded = any(
+            name.rpartition("__")[2] == "random_state" and value is not None
+            for parameters in (self.estimator.get_params(), *candidates)
+            for name, value in parameters.items()
+        )
+        note = self.method + (" (seeded: not private)" if seeded else "")
         if self.ledger is not None:
-            self.ledger.charge(cost.label, cost.epsilon, note=self.method)
+            self.ledger.charge(cost.label, cost.epsilon, note=note)
         chosen, model = (self._repeat if self.method == "repeat" else self._disjoint)(
             X, y, order, candidates
         )
         self.best_params_, self.best_estimator_ = chosen, model
         self.classes_, self.n_features_in_ = model.classes_, X.shape[1]
-        self.charge_ = cost
+        self.charge_, self.private_ = replace(cost, note=note), not seeded
         return self
 
     def predict(self, X: Any) -> NDArray[Any]:

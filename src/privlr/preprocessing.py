@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import validate_data
 
 from privlr._validation import check_positive
 from privlr.exceptions import InvalidParameterError
@@ -77,12 +77,16 @@ class BoundedScaler(TransformerMixin, BaseEstimator):
         ndarray of shape (n_samples, n_features)
             Rows of norm at most 1.
         """
-        check_is_fitted(self, "n_features_in_")
         X = validate_data(self, X, dtype=np.float64, reset=False)
         lower, upper = (_per_feature(self, name, X.shape[1]) for name in ("lower", "upper"))
         unit = (np.clip(X, lower, upper) - lower) / (upper - lower)
         scaled: NDArray[np.float64] = (2 * unit - 1) / math.sqrt(X.shape[1])
         return scaled
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.requires_fit = False
+        return tags
 
 
 class FeatureImportanceScaler(TransformerMixin, BaseEstimator):
@@ -150,10 +154,14 @@ class FeatureImportanceScaler(TransformerMixin, BaseEstimator):
         ndarray of shape (n_samples, n_features)
             Scaled rows.
         """
-        check_is_fitted(self, "n_features_in_")
         X = validate_data(self, X, dtype=np.float64, reset=False)
         scaled: NDArray[np.float64] = X * self._factor(X.shape[1])
         return scaled
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.requires_fit = False
+        return tags
 
     def _factor(self, n_features: int) -> NDArray[np.float64]:
         importance = _per_feature(self, "importance", n_features)

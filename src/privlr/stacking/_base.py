@@ -17,6 +17,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from privlr._inputs import declared_classes, encode_labels, random_source
+from privlr._pipeline import preprocessing_notes
 from privlr._validation import check_choice, check_integer, check_positive
 from privlr.exceptions import InvalidParameterError
 from privlr.mechanisms import Plan, objective_perturbation, plan
@@ -167,7 +168,7 @@ class StackingClassifier(ClassifierMixin, BaseEstimator):
         planned = self._plan(X.shape[0], X.shape[1], len(classes), classes)
         designs = [part.design(X) for part in planned.parts]
         source = random_source(self.random_state)
-        record = planned.record
+        record = replace(planned.record, notes=preprocessing_notes())
         if source.seed is not None:
             why = "random_state was set: whoever knows it can remove the noise"
             record = replace(
