@@ -160,7 +160,7 @@ def _predict(
             out.write_text(text.getvalue(), encoding="utf-8")
 
 
-app.command("transfer")(stacking.transfer)
+app.command("transfer")(stacking._transfer)
 
 
 @app.command("cost")

@@ -14,10 +14,10 @@ from privlr.cli.report import print_facts, reported
 from privlr.cli.tables import read_table
 from privlr.stacking import TransferStackingClassifier, load_stack, save_stack
 
-__all__ = ["importance", "transfer"]
+__all__ = ["importance"]
 
 
-def transfer(
+def _transfer(
     source: Annotated[Path, typer.Argument(help="What `privlr fit --groups` wrote elsewhere.")],
     data: Annotated[Path, typer.Argument(help="CSV or Parquet with the source's columns.")],
     label: Annotated[str, typer.Option(help="The label column; its classes are the source's.")],

@@ -9,7 +9,7 @@ from privlr.privacy.calibration import (
 )
 from privlr.privacy.gaussian import gaussian_delta, gaussian_epsilon, gaussian_mu
 from privlr.privacy.ledger import Ledger, exact
-from privlr.privacy.record import Charge, Lattice, PrivacyRecord
+from privlr.privacy.record import Charge, Lattice, PrivacyRecord, check_claim
 from privlr.privacy.stacking_calibration import calibrate_groups
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "auto_l2_reg_strength",
     "calibrate",
     "calibrate_groups",
+    "check_claim",
     "exact",
     "gaussian_delta",
     "gaussian_epsilon",

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 from privlr._validation import check_choice
 
-__all__ = ["Charge", "Lattice", "PrivacyRecord"]
+__all__ = ["Charge", "Lattice", "PrivacyRecord", "check_claim"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,26 @@ class Lattice:
     step: float
     scale: int
     epsilon: float
+
+
+def check_claim(record: Any) -> None:
+    """Refuse a record that claims a guarantee it cannot have, or denies one without a reason.
+
+    Parameters
+    ----------
+    record : object
+        With the attributes ``random_source``, ``private`` and ``notes`` of a `PrivacyRecord`.
+
+    Raises
+    ------
+    ValueError
+        If it does.
+    """
+    check_choice("random_source", record.random_source, ("system", "seeded"))
+    if record.private and record.random_source == "seeded":
+        raise ValueError("a seeded release is not private: whoever has the seed has the noise")
+    if not record.private and not record.notes:
+        raise ValueError("a record without a guarantee must say why in its notes")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -105,8 +126,4 @@ class PrivacyRecord:
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        check_choice("random_source", self.random_source, ("system", "seeded"))
-        if self.private and self.random_source == "seeded":
-            raise ValueError("a seeded release is not private: whoever has the seed has the noise")
-        if not self.private and not self.notes:
-            raise ValueError("a record without a guarantee must say why in its notes")
+        check_claim(self)

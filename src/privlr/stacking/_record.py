@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from privlr.privacy import Charge
+from privlr.privacy import Charge, check_claim
 
 __all__ = ["StackRecord"]
 
@@ -43,6 +43,9 @@ class StackRecord:
     random_source: str = "system"
     private: bool = True
     notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_claim(self)
 
     @property
     def items(self) -> str:

@@ -251,6 +251,9 @@ def _stack(content: _Content) -> ReleasedStack:
     width = len(models) * content.n_outputs
     high = content.high_level
     require((high is not None) == (content.combiner == "stack"), "a combiner of other levels")
+    parts = [*content.models, *([high] if high else [])]
+    private = all(part.privacy.private for part in parts)
+    require(private or not content.privacy.private, "a guarantee that a part of it denies")
     coef, intercept = _arrays(high, width, content) if high else (None, None)
     return ReleasedStack(
         low_level_=models,

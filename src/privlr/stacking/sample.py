@@ -25,11 +25,32 @@ class SampleStackingClassifier(StackingClassifier):
         Budget of everything that `fit` releases.
     n_parts : int, default=5
         K, the number of models below.
-    data_norm, l2_reg_strength, loss, pipeline, combiner, levels, fit_intercept, classes
-        As in `FeatureStackingClassifier`; rows of the models below too carry the constant
-        of the intercept.
-    partition_seed, ledger, n_jobs, random_state
+    data_norm : float, default=1.0
+        Bound on the norm of a row, a constant that is not computed from the data.
+    l2_reg_strength : float or "auto", default="auto"
+        lambda of every model, as in `FeatureStackingClassifier`.
+    loss : {"auto", "logistic", "capped"}, default="auto"
         As in `FeatureStackingClassifier`.
+    pipeline : {"privlr", "published"}, default="privlr"
+        "published" is the paper's, for replication.
+    combiner : {"stack", "sum", "vote", "weighted_vote"} or int, default="stack"
+        As in `FeatureStackingClassifier`; "sum" is the mean of the log-odds, as all models see
+        the same columns.
+    levels : {"disjoint", "shared"}, default="disjoint"
+        Whether the levels divide the rows or the budget.
+    fit_intercept : bool, default=True
+        Whether the models of both levels have an intercept. Rows then carry the constant 1,
+        which `data_norm` bounds with the rest.
+    classes : sequence or "public"
+        The possible labels, declared.
+    partition_seed : int, default=0
+        Public seed of the partitions, which look at no data.
+    ledger : privlr.privacy.Ledger or None, default=None
+        Charged before noise is drawn. Clones share it.
+    n_jobs : int or None, default=None
+        Threads over models. Results do not depend on it.
+    random_state : int, RandomState or None, default=None
+        None draws from the operating system; anything else voids the guarantee.
 
     Attributes
     ----------

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from privlr._validation import check_positive
+from privlr._validation import LARGEST, check_positive
 from privlr.exceptions import InvalidParameterError
 from privlr.mechanisms import plan
 from privlr.privacy import Charge, Ledger, exact
@@ -29,14 +29,34 @@ class TransferSourceClassifier(GroupedStackingClassifier):
     ----------
     epsilon : float
         Budget of all groups together; under "published" of each.
-    groups, n_groups, importance, importance_power, data_norm, l2_reg_strength, loss
+    groups : sequence of sequences of int, or None, default=None
+        Columns of each group, as in `FeatureStackingClassifier`.
+    n_groups : int, default=5
+        K, where `groups` is None.
+    importance : array-like of shape (n_features,) or None, default=None
+        Public importance of each column.
+    importance_power : float, default=1.0
+        Exponent of the importance.
+    data_norm : float, default=1.0
+        Bound on the norm of a row, a constant that is not computed from the data.
+    l2_reg_strength : float or "auto", default="auto"
+        lambda of every model, as in `FeatureStackingClassifier`.
+    loss : {"auto", "logistic", "capped"}, default="auto"
         As in `FeatureStackingClassifier`.
     pipeline : {"privlr", "published"}, default="privlr"
         "published" runs one private regression at `epsilon` and the full `data_norm` on each
         group. The groups are columns of the same rows, so this costs K epsilon, not the
         epsilon that the paper states, and K epsilon is what the ledger is charged.
-    classes, partition_seed, ledger, n_jobs, random_state
-        As in `FeatureStackingClassifier`.
+    classes : sequence or "public"
+        The possible labels, declared.
+    partition_seed : int, default=0
+        Public seed of the partitions, which look at no data.
+    ledger : privlr.privacy.Ledger or None, default=None
+        Charged before noise is drawn. Clones share it.
+    n_jobs : int or None, default=None
+        Threads over models. Results do not depend on it.
+    random_state : int, RandomState or None, default=None
+        None draws from the operating system; anything else voids the guarantee.
 
     Attributes
     ----------
@@ -142,10 +162,28 @@ class TransferStackingClassifier(GroupedStackingClassifier):
         One group and ``combiner=0`` is transfer of a single hypothesis without stacking.
     data_norm : float or None, default=None
         Bound on the norm of a row. None: the source's. Another one is refused.
-    l2_reg_strength, loss, pipeline, combiner, levels, fit_intercept, classes
+    l2_reg_strength : float or "auto", default="auto"
+        lambda of every model, as in `FeatureStackingClassifier`.
+    loss : {"auto", "logistic", "capped"}, default="auto"
         As in `FeatureStackingClassifier`.
-    partition_seed, ledger, n_jobs, random_state
+    pipeline : {"privlr", "published"}, default="privlr"
+        "published" is the paper's, for replication.
+    combiner : {"stack", "sum", "vote", "weighted_vote"} or int, default="stack"
         As in `FeatureStackingClassifier`.
+    levels : {"disjoint", "shared"}, default="disjoint"
+        Whether the levels divide the rows or the budget.
+    fit_intercept : bool, default=True
+        Whether the upper level has an intercept.
+    classes : sequence or "public"
+        The possible labels, declared.
+    partition_seed : int, default=0
+        Public seed of the partitions, which look at no data.
+    ledger : privlr.privacy.Ledger or None, default=None
+        Charged before noise is drawn. Clones share it.
+    n_jobs : int or None, default=None
+        Threads over models. Results do not depend on it.
+    random_state : int, RandomState or None, default=None
+        None draws from the operating system; anything else voids the guarantee.
 
     Attributes
     ----------
@@ -229,6 +267,9 @@ class TransferStackingClassifier(GroupedStackingClassifier):
             raise InvalidParameterError(
                 "source", f"of rows clipped to {self.data_norm}", self._bound
             )
+        largest = max(float(np.abs(model.coef_).max()) for model in self.source.low_level_)
+        if not largest <= LARGEST:
+            raise InvalidParameterError("source", f"of coefficients up to {LARGEST:g}", largest)
         every = np.concatenate([model.columns for model in self.source.low_level_])
         if len(np.unique(every)) < len(every) or any(
             model.has_intercept for model in self.source.low_level_
