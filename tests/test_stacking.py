@@ -6,6 +6,8 @@ from types import SimpleNamespace
 import numpy as np
 import pandas
 import pytest
+import scipy.sparse
+from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from privlr import PrivateLogisticRegression
 from privlr.audit import extremal_pair, noise_of, privacy_loss
@@ -330,6 +332,18 @@ def test_three_classes():
         ("combiner", {"combiner": 7}),
         ("epsilon", {"epsilon": math.nan}),
         ("partition_seed", {"partition_seed": -1}),
+        ("n_jobs", {"n_jobs": 0}),
+        ("n_jobs", {"n_jobs": "all"}),
+        ("loss", {"loss": "hinge"}),
+        ("loss", {"loss": "capped", "pipeline": "published"}),
+        ("l2_reg_strength", {"l2_reg_strength": -1}),
+        ("l2_reg_strength", {"l2_reg_strength": "best"}),
+        ("data_norm", {"data_norm": 0}),
+        ("fit_intercept", {"fit_intercept": 1}),
+        ("importance_power", {"importance": [1.0] * 8, "importance_power": 0}),
+        ("importance", {"importance": [math.nan] * 8}),
+        ("classes", {"classes": None}),
+        ("y", {"classes": [0, 2]}),
     ],
 )
 def test_bad_parameters_are_refused_before_any_charge(name, options):
@@ -366,6 +380,70 @@ def test_a_source_that_does_not_fit_is_refused(wrong):
             1.0, source=given, data_norm=1.0, classes=[0, 1], ledger=ledger
         ).fit(X, y)
     assert ledger.spent == 0
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("kind", [FeatureStackingClassifier, SampleStackingClassifier])
+@pytest.mark.parametrize("level", ["low_rows", "high_rows"])
+def test_what_is_not_finite_is_refused_before_any_charge(level, kind, value):
+    """Rows of the upper level too, which are read only after the lower one is released."""
+    X, y = data()
+    ledger = Ledger()
+    stack = kind(1.0, classes=[0, 1], ledger=ledger)
+    X[getattr(stack._plan(*X.shape, 2).levels, level)[0], 3] = value
+    for rows in (X, scipy.sparse.csr_array(X)):
+        with pytest.raises(InvalidParameterError, match="X must be finite"):
+            stack.fit(rows, y)
+    assert ledger.spent == 0
+
+
+@seeded
+@pytest.mark.parametrize("kind", [FeatureStackingClassifier, SampleStackingClassifier])
+@pytest.mark.parametrize("length", [1e19, 1e160, 1e307])
+def test_a_long_row_changes_no_other_rows_meta_features(kind, length):
+    X, y = data(n=80)
+    stack = kind(1.0, classes=[0, 1], random_state=0).fit(X, y)
+    for form in (np.asarray, scipy.sparse.csr_array, lambda A: A.astype(np.float32)):
+        if length > 1e38 and form(X).dtype == np.float32:
+            continue
+        with np.errstate(all="raise", under="ignore"):
+            before = meta_features(stack.low_level_, form(X), False)
+            longer = X.copy()
+            longer[0] *= length
+            after = meta_features(stack.low_level_, form(longer), False)
+            stack.fit(form(longer), y)
+        np.testing.assert_array_equal(before[1:], after[1:])
+        for model, found in zip(stack.low_level_, stack.low_level_):
+            raw = found.raw_prediction(form(longer))[0]
+            whole = np.r_[longer[0][model.columns] / length, model.has_intercept / length]
+            coef = np.r_[model.coef_[0], model.intercept_]
+            expected = model.data_norm * (whole / np.linalg.norm(whole)) @ coef
+            np.testing.assert_allclose(raw, expected, rtol=1e-5)
+
+
+def test_float32_and_sparse_rows_give_the_same_models():
+    X, y = data()
+    X = X.astype(np.float32)
+    with pytest.warns(PrivacyWarning):
+        fits = [
+            FeatureStackingClassifier(1.0, classes=[0, 1], random_state=1).fit(rows, y)
+            for rows in (X, X.astype(float), scipy.sparse.csr_array(X), np.asfortranarray(X))
+        ]
+    for other in fits[1:]:
+        np.testing.assert_allclose(other.decision_function(X), fits[0].decision_function(X), 1e-6)
+
+
+@pytest.mark.filterwarnings("ignore::privlr.exceptions.PrivacyWarning")
+@pytest.mark.filterwarnings("ignore::FutureWarning")
+@parametrize_with_checks(
+    [
+        FeatureStackingClassifier(1e3, n_groups=1, data_norm=10.0, classes="public"),
+        SampleStackingClassifier(1e3, n_parts=2, data_norm=10.0, classes="public"),
+    ],
+    expected_failed_checks=lambda estimator: {},
+)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
 
 
 # Planted bugs: each asserts that the audits above tell the wrong code from the right one.

@@ -7,11 +7,13 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
+from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -162,6 +164,9 @@ class StackingClassifier(ClassifierMixin, BaseEstimator):
             dtype=[np.float64, np.float32],
             ensure_all_finite=False,
         )
+        # All of it: rows of the upper level are read only when the lower one is released.
+        if not np.isfinite(X.data if sparse.issparse(X) else X).all():
+            raise InvalidParameterError("X", "finite", "NaN or infinity")
         check_classification_targets(y)
         classes = declared_classes(self.classes, y)
         labels = encode_labels(y, classes)
@@ -300,6 +305,9 @@ class StackingClassifier(ClassifierMixin, BaseEstimator):
             raise InvalidParameterError("fit_intercept", "True or False", self.fit_intercept)
         if self.ledger is not None and not isinstance(self.ledger, Ledger):
             raise InvalidParameterError("ledger", "a privlr.privacy.Ledger or None", self.ledger)
+        whole = isinstance(self.n_jobs, Integral) and not isinstance(self.n_jobs, bool)
+        if self.n_jobs is not None and not (whole and self.n_jobs):
+            raise InvalidParameterError("n_jobs", "an integer other than 0, or None", self.n_jobs)
         if self._published and n_classes > 2:
             raise InvalidParameterError("pipeline", "'privlr' for three or more classes", n_classes)
         levels = self._levels(check_integer("n_samples", n_samples))

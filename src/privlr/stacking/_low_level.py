@@ -72,12 +72,20 @@ class LowLevelModel:
         -------
         ndarray of shape (n_samples, n_outputs)
         """
-        rows = X[:, self.columns]
-        squares = rows.multiply(rows).sum(axis=1) if sp.issparse(rows) else (rows**2).sum(axis=1)
-        length = np.sqrt(np.asarray(squares, dtype=np.float64).ravel() + self.has_intercept)
-        factor = self.data_norm / np.maximum(length, self.data_norm)
-        raw: Array = (np.asarray(rows @ self.coef_.T) + self.intercept_) * factor[:, None]
-        return raw
+        rows = X[:, self.columns].astype(np.float64)
+        # Row by row, so that neither squares nor products of a long row overflow.
+        if sp.issparse(rows):
+            peak = np.maximum(abs(rows).max(axis=1).toarray().ravel(), 1.0)
+            rows = sp.diags_array(1 / peak) @ rows
+            squares = rows.multiply(rows).sum(axis=1)
+        else:
+            peak = np.maximum(np.abs(rows).max(axis=1), 1.0)
+            rows /= peak[:, None]
+            squares = np.einsum("ij,ij->i", rows, rows)
+        squares = np.asarray(squares).ravel() + (self.has_intercept / peak) ** 2
+        factor = self.data_norm / np.maximum(np.sqrt(squares), self.data_norm / peak)
+        raw: Array = np.asarray(rows @ self.coef_.T) + self.intercept_ / peak[:, None]
+        return raw * factor[:, None]
 
     @property
     def reach(self) -> float:
@@ -92,8 +100,8 @@ class Part:
 
     Attributes
     ----------
-    rows : ndarray or slice
-        Its rows of the data.
+    rows : ndarray
+        Its rows of the data, sorted.
     group : FeatureGroup
         Its columns.
     plan : Plan
@@ -107,7 +115,7 @@ class Part:
         Centre of its penalty.
     """
 
-    rows: Any
+    rows: Index
     group: FeatureGroup
     plan: Plan
     key: int
@@ -125,8 +133,13 @@ class Part:
         -------
         Design
         """
+        # Columns first: they are few. Neither step copies what is all there.
+        if not np.array_equal(self.group.columns, np.arange(X.shape[1])):
+            X = X[:, self.group.columns]
+        if len(self.rows) < X.shape[0]:
+            X = X[self.rows]
         return make_design(
-            X[self.rows][:, self.group.columns],
+            X,
             intercept=1.0 if self.intercept else 0.0,
             data_norm=self.plan.accuracy.data_norm,
         )

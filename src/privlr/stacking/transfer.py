@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -270,6 +271,9 @@ class TransferStackingClassifier(GroupedStackingClassifier):
         largest = max(float(np.abs(model.coef_).max()) for model in self.source.low_level_)
         if not largest <= LARGEST:
             raise InvalidParameterError("source", f"of coefficients up to {LARGEST:g}", largest)
+        total = math.fsum(model.share for model in self.source.low_level_)
+        if not total <= 1 + 1e-12:
+            raise InvalidParameterError("source", "of shares that add up to at most 1", total)
         every = np.concatenate([model.columns for model in self.source.low_level_])
         if len(np.unique(every)) < len(every) or any(
             model.has_intercept for model in self.source.low_level_

@@ -1,0 +1,36 @@
+"""Time of a stack beside one regression of the same size."""
+
+import numpy as np
+
+from privlr.linear_model import PrivateLogisticRegression
+from privlr.stacking import FeatureStackingClassifier, SampleStackingClassifier
+
+from .fit import rows
+
+
+class Stack:
+    """One private fit at 30,000 x 100 with the capped loss, by kind of model."""
+
+    params = (["ungrouped", "10 groups", "10 groups, no upper level", "10 parts"],)
+    param_names = ("kind",)
+
+    def setup(self, kind: str) -> None:
+        self.X, self.y = rows(30_000, 100)
+        common = {"classes": [-1, 1], "loss": "capped", "fit_intercept": False}
+        importance = np.arange(100, 0, -1.0)
+        self.model = {
+            "ungrouped": lambda: PrivateLogisticRegression(1.0, **common),
+            "10 groups": lambda: FeatureStackingClassifier(
+                1.0, n_groups=10, importance=importance, **common
+            ),
+            "10 groups, no upper level": lambda: FeatureStackingClassifier(
+                1.0, n_groups=10, importance=importance, combiner="sum", **common
+            ),
+            "10 parts": lambda: SampleStackingClassifier(1.0, n_parts=10, **common),
+        }[kind]()
+
+    def time_fit(self, kind: str) -> None:
+        self.model.fit(self.X, self.y)
+
+    def peakmem_fit(self, kind: str) -> None:
+        self.model.fit(self.X, self.y)
