@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.progress import Progress
 from stacking_experiments import EXPERIMENTS, Cell, cells, key
 
-HEADER = [field.name for field in fields(Cell)] + ["auc"]
+HEADER = [field.name for field in fields(Cell)] + ["auc", "validation"]
 
 
 def done(path: Path) -> set[tuple[str, ...]]:
@@ -30,7 +30,7 @@ def done(path: Path) -> set[tuple[str, ...]]:
         return set()
     whole = path.read_text().rpartition("\n")[0] + "\n"
     path.write_text(whole)
-    return {tuple(row[:-1]) for row in csv.reader(whole.splitlines()[1:])}
+    return {tuple(row[:-2]) for row in csv.reader(whole.splitlines()[1:])}
 
 
 def main() -> None:
@@ -51,8 +51,8 @@ def main() -> None:
                 writer = csv.writer(stream, lineterminator="\n")
                 for cell in wanted:
                     if key(cell) not in finished:
-                        auc = EXPERIMENTS[name](cell)
-                        writer.writerow([*key(cell), f"{auc:.6f}"])
+                        scores = EXPERIMENTS[name](cell)
+                        writer.writerow([*key(cell), *(f"{auc:.6f}" for auc in scores)])
                         stream.flush()
                     progress.advance(task)
     for path in stacking_figures.draw(options.out):

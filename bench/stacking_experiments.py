@@ -37,9 +37,11 @@ STACKS = ("PST-S", "PST-F(U)", "PST-F(W)")
 COMBINERS = {**{f"C-{k}": k for k in range(K)}, "C-mv": "vote", "C-wmv": "weighted_vote"}
 TRANSFERS = ("PST-H(W)", "PST-H(U)", "HTL", "PLR(target)")
 SITES = range(1, 17)
-#: Candidates for the published pipeline, which has no default; tuned without any charge.
+#: Candidates for the published pipeline, which has no default.
 RIDGES = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
 CLASSES = [-1, 1]
+
+Scores = tuple[float, float]
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,7 @@ class Rows:
 
 @dataclass(frozen=True)
 class Cell:
-    """One number of an experiment.
+    """One fit of an experiment.
 
     `x` is the quantity on the horizontal axis: epsilon, K, alpha or the branch.
     """
@@ -65,6 +67,7 @@ class Cell:
     pipeline: str
     x: float
     repeat: int
+    ridge: float | str
 
 
 def key(cell: Cell) -> tuple[str, ...]:
@@ -147,67 +150,60 @@ def score(model: Any, X: np.ndarray, y: np.ndarray) -> float:
     return float(roc_auc_score(y, model.decision_function(X)))
 
 
-def fitted(make: Callable[[Any], Any], X: np.ndarray, y: np.ndarray, ridge: Any) -> Any:
+def fitted(make: Callable[[], Any], X: np.ndarray, y: np.ndarray) -> Any:
     """Fit; a certificate that is not met would cost a second budget, and is told of."""
     for _ in range(20):
         try:
-            return make(ridge).fit(X, y)
+            return make().fit(X, y)
         except ConvergenceError:
-            warnings.warn(f"a certificate was not met at ridge {ridge}", stacklevel=2)
+            warnings.warn("a certificate was not met", stacklevel=2)
     raise ConvergenceError("twenty times")
 
 
-def tuned(make: Callable[[Any], Any], X: np.ndarray, y: np.ndarray, seed: int) -> float:
-    """Return the ridge that is best on a third of the training rows, at no charge."""
-    order = np.random.default_rng(seed).permutation(len(y))
-    part, rest = order[: len(y) // 3], order[len(y) // 3 :]
-    scores = [score(fitted(make, X[rest], y[rest], l2), X[part], y[part]) for l2 in RIDGES]
-    return RIDGES[int(np.argmax(scores))]
+def evaluate(make: Callable[[], Any], data: Rows, cell: Cell) -> Scores:
+    """Fit to all training rows and test; for a tuned ridge, fit to two thirds and validate."""
+    test = score(fitted(make, data.X, data.y), data.X_test, data.y_test)
+    if cell.ridge == "auto":
+        return test, np.nan
+    order = np.random.default_rng(cell.repeat).permutation(len(data.y))
+    part, rest = np.split(order, [len(order) // 3])
+    return test, score(fitted(make, data.X[rest], data.y[rest]), data.X[part], data.y[part])
 
 
-def evaluate(make: Callable[[Any], Any], data: Rows, pipeline: str, repeat: int) -> float:
-    """Fit as the pipeline does, tuned if published, and return the test AUC."""
-    published = pipeline == "published"
-    ridge = tuned(make, data.X, data.y, repeat) if published else "auto"
-    return score(fitted(make, data.X, data.y, ridge), data.X_test, data.y_test)
-
-
-def plr(epsilon: float, pipeline: str) -> Callable[[Any], Any]:
-    """Return one regression on all columns, as a function of its ridge."""
-    how = {"calibration": "cms2011"} if pipeline == "published" else {"loss": "capped"}
-    return lambda l2: PrivateLogisticRegression(
-        epsilon, l2_reg_strength=l2, fit_intercept=False, classes=CLASSES, **how
+def plr(epsilon: float, cell: Cell) -> Callable[[], Any]:
+    """Return what makes one regression on all columns."""
+    how = {"calibration": "cms2011"} if cell.pipeline == "published" else {"loss": "capped"}
+    return lambda: PrivateLogisticRegression(
+        epsilon, l2_reg_strength=cell.ridge, fit_intercept=False, classes=CLASSES, **how
     )
 
 
 def stack(
-    method: str, epsilon: float, pipeline: str, importance: np.ndarray, repeat: int, **options: Any
-) -> Callable[[Any], Any]:
-    """Return a stack as a function of its ridge."""
-    common = {
-        "pipeline": pipeline,
+    method: str, epsilon: float, cell: Cell, importance: np.ndarray, **options: Any
+) -> Callable[[], Any]:
+    """Return what makes a stack."""
+    options |= {
+        "l2_reg_strength": cell.ridge,
+        "pipeline": cell.pipeline,
         "classes": CLASSES,
         "fit_intercept": False,
-        "partition_seed": repeat,
+        "partition_seed": cell.repeat,
     }
     if method == "PST-S":
-        count = options.pop("n_groups", K)
-        return lambda l2: SampleStackingClassifier(
-            epsilon, n_parts=count, l2_reg_strength=l2, **common, **options
-        )
+        options["n_parts"] = options.pop("n_groups", K)
+        return lambda: SampleStackingClassifier(epsilon, **options)
     weights = importance if method == "PST-F(W)" else None
-    return lambda l2: FeatureStackingClassifier(
-        epsilon, importance=weights, l2_reg_strength=l2, **common, **options
-    )
+    return lambda: FeatureStackingClassifier(epsilon, importance=weights, **options)
 
 
-def by_epsilon(cell: Cell) -> float:
+def by_epsilon(cell: Cell) -> Scores:
     """AUC against epsilon, K = 5."""
     data = rows(cell.data, cell.repeat)
     if cell.method == "not private":
-        return score(LogisticRegression().fit(data.X, data.y), data.X_test, data.y_test)
+        model = LogisticRegression().fit(data.X, data.y)
+        return score(model, data.X_test, data.y_test), np.nan
     if cell.method == "PLR":
-        make = plr(cell.x, cell.pipeline)
+        make = plr(cell.x, cell)
     elif cell.method == "PLR rescaled":
         scaler = FeatureImportanceScaler(data.importance).fit(data.X)
         data = Rows(
@@ -217,80 +213,76 @@ def by_epsilon(cell: Cell) -> float:
             data.y_test,
             data.importance,
         )
-        make = plr(cell.x, cell.pipeline)
+        make = plr(cell.x, cell)
     else:
-        make = stack(cell.method, cell.x, cell.pipeline, data.importance, cell.repeat)
-    return evaluate(make, data, cell.pipeline, cell.repeat)
+        make = stack(cell.method, cell.x, cell, data.importance)
+    return evaluate(make, data, cell)
 
 
-def by_groups(cell: Cell) -> float:
+def by_groups(cell: Cell) -> Scores:
     """AUC against K at epsilon = 1."""
     data = rows(cell.data, cell.repeat)
-    make = stack(
-        cell.method, 1.0, cell.pipeline, data.importance, cell.repeat, n_groups=int(cell.x)
-    )
-    return evaluate(make, data, cell.pipeline, cell.repeat)
+    make = stack(cell.method, 1.0, cell, data.importance, n_groups=int(cell.x))
+    return evaluate(make, data, cell)
 
 
-def by_alpha(cell: Cell) -> float:
+def by_alpha(cell: Cell) -> Scores:
     """AUC against alpha at epsilon = 1: the i-th best column counts alpha^i."""
     data = rows(cell.data, cell.repeat)
     rank = np.argsort(np.argsort(-data.importance))
-    make = stack("PST-F(W)", 1.0, cell.pipeline, cell.x**rank, cell.repeat)
-    return evaluate(make, data, cell.pipeline, cell.repeat)
+    make = stack("PST-F(W)", 1.0, cell, cell.x**rank)
+    return evaluate(make, data, cell)
 
 
-def by_combiner(cell: Cell) -> float:
+def by_combiner(cell: Cell) -> Scores:
     """AUC of each combiner of PST-F(W) at epsilon = 1."""
     data = rows(cell.data, cell.repeat)
     combiner = {**COMBINERS, "C-hl": "stack", "C-sum": "sum"}[cell.method]
-    make = stack("PST-F(W)", 1.0, cell.pipeline, data.importance, cell.repeat, combiner=combiner)
-    return evaluate(make, data, cell.pipeline, cell.repeat)
+    make = stack("PST-F(W)", 1.0, cell, data.importance, combiner=combiner)
+    return evaluate(make, data, cell)
 
 
 @cache
-def source(method: str, pipeline: str, repeat: int) -> Any:
+def source(method: str, pipeline: str, repeat: int, ridge: float | str) -> Any:
     """Fit the main site's models; a published one costs K times its epsilon of 1."""
     data = branch(0)
-
-    def make(l2: Any) -> Any:
-        return TransferSourceClassifier(
+    return fitted(
+        lambda: TransferSourceClassifier(
             1.0,
             n_groups=1 if method == "HTL" else K,
             importance=main_importance() if method == "PST-H(W)" else None,
-            l2_reg_strength=l2,
+            l2_reg_strength=ridge,
             pipeline=pipeline,
             classes=CLASSES,
             partition_seed=repeat,
-        )
+        ),
+        data.X,
+        data.y,
+    )
 
-    ridge = tuned(make, data.X, data.y, repeat) if pipeline == "published" else "auto"
-    return fitted(make, data.X, data.y, ridge)
 
-
-def by_branch(cell: Cell) -> float:
+def by_branch(cell: Cell) -> Scores:
     """AUC at each branch, epsilon = 1 for the main site and for the branch."""
     data = branch(int(cell.x))
     if cell.method == "PLR(target)":
-        return evaluate(plr(1.0, cell.pipeline), data, cell.pipeline, cell.repeat)
-    released = source(cell.method, cell.pipeline, cell.repeat)
+        return evaluate(plr(1.0, cell), data, cell)
+    released = source(cell.method, cell.pipeline, cell.repeat, cell.ridge)
     return evaluate(
-        lambda l2: TransferStackingClassifier(
+        lambda: TransferStackingClassifier(
             1.0,
             source=released,
-            l2_reg_strength=l2,
+            l2_reg_strength=cell.ridge,
             pipeline=cell.pipeline,
             combiner=0 if cell.method == "HTL" else "stack",
             fit_intercept=False,
             classes=CLASSES,
         ),
         data,
-        cell.pipeline,
-        cell.repeat,
+        cell,
     )
 
 
-EXPERIMENTS: dict[str, Callable[[Cell], float]] = {
+EXPERIMENTS: dict[str, Callable[[Cell], Scores]] = {
     "epsilon": by_epsilon,
     "groups": by_groups,
     "alpha": by_alpha,
@@ -305,10 +297,11 @@ def cells(experiment: str, repeats: int) -> Iterator[Cell]:
         for pipeline in PIPELINES:
             own = pipeline == "privlr"
             for data, method, x in _plan(experiment, own):
-                yield Cell(data, method, pipeline, x, repeat)
+                for ridge in ("auto",) if own else RIDGES:
+                    yield Cell(data, method, pipeline, x, repeat, ridge)
         if experiment == "epsilon":
             for data in SETS:
-                yield Cell(data, "not private", "", 0.0, repeat)
+                yield Cell(data, "not private", "", 0.0, repeat, "auto")
 
 
 def _plan(experiment: str, own: bool) -> Iterator[tuple[str, str, float]]:
