@@ -103,24 +103,24 @@ def _fit(
                 stacklevel=2,
             )
         declared = "public" if classes is None else found
+        fitted: Any
         if groups is None:
-            model = _estimator(epsilon, data_norm, l2, loss or "logistic", declared)
-            save = save_model
+            fitted = _estimator(epsilon, data_norm, l2, loss or "logistic", declared)
         else:
-            model = TransferSourceClassifier(
+            weights = None if importance is None else stacking.importance(importance, table.names)
+            fitted = TransferSourceClassifier(
                 epsilon,
                 n_groups=groups,
-                importance=importance and stacking.importance(importance, table.names),
+                importance=weights,
                 data_norm=data_norm,
                 l2_reg_strength="auto" if l2 is None else l2,
                 loss=loss or "auto",
                 classes=declared,
             )
-            save = save_stack
-        model.fit(table.X, labels)
-        model.feature_names_in_ = np.array(table.names, dtype=object)
-        save(model, out)
-    print_facts(f"Model written to {out}", model.privacy_, json)
+        fitted.fit(table.X, labels)
+        fitted.feature_names_in_ = np.array(table.names, dtype=object)
+        save_model(fitted, out) if groups is None else save_stack(fitted, out)
+    print_facts(f"Model written to {out}", fitted.privacy_, json)
 
 
 @app.command("predict")

@@ -74,7 +74,7 @@ class StackingClassifier(ClassifierMixin, BaseEstimator):
     """Base of the stacking estimators; see there."""
 
     epsilon: float
-    data_norm: float
+    data_norm: float | None
     l2_reg_strength: float | str
     loss: str
     pipeline: str
@@ -192,7 +192,7 @@ class StackingClassifier(ClassifierMixin, BaseEstimator):
         )
         self.low_level_ = tuple(models)
         for name in ("coef_", "intercept_", "high_level_privacy_"):  # an earlier fit's
-            vars(self).pop(name, None)
+            self.__dict__.pop(name, None)
         if planned.high is not None:
             rows = planned.levels.high_rows
             prior = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -53,11 +54,8 @@ def check_combiner(combiner: Any, n_models: int) -> None:
     if isinstance(combiner, str):
         known = combiner in ("stack", "sum", *VOTES)
     else:
-        known = (
-            isinstance(combiner, int | np.integer)
-            and not isinstance(combiner, bool)
-            and 0 <= combiner < n_models
-        )
+        whole = isinstance(combiner, Integral) and not isinstance(combiner, bool)
+        known = whole and 0 <= combiner < n_models
     if not known:
         raise InvalidParameterError(
             "combiner",
@@ -174,7 +172,7 @@ def combined(
         If there is no upper level for "stack".
     """
     if combiner == "stack":
-        if coef is None:
+        if coef is None or intercept is None:
             raise InvalidParameterError("combiner", "other than 'stack', as in the fit", combiner)
         raw = meta_features(models, X, published) @ coef.T + intercept
     elif combiner in VOTES:

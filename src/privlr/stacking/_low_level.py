@@ -85,7 +85,8 @@ class LowLevelModel:
         squares = np.asarray(squares).ravel() + (self.has_intercept / peak) ** 2
         factor = self.data_norm / np.maximum(np.sqrt(squares), self.data_norm / peak)
         raw: Array = np.asarray(rows @ self.coef_.T) + self.intercept_ / peak[:, None]
-        return raw * factor[:, None]
+        raw *= factor[:, None]
+        return raw
 
     @property
     def reach(self) -> float:
