@@ -28,9 +28,12 @@ def data(n=60):
     return X, (X.sum(axis=1) > 0).astype(int)
 
 
-def test_grid_search_charges_every_fit():
+@pytest.mark.parametrize("kind", [PrivateLogisticRegression, FeatureStackingClassifier])
+def test_grid_search_charges_every_fit(kind):
     ledger = Ledger()
-    model = PrivateLogisticRegression(0.5, classes=[0, 1], ledger=ledger)
+    model = kind(0.5, classes=[0, 1], ledger=ledger)
+    if kind is FeatureStackingClassifier:
+        model.set_params(n_groups=3, n_jobs=2)
     GridSearchCV(clone(model), GRID, cv=6).fit(*data())
     assert [charge.epsilon for charge in ledger.charges] == [model.epsilon] * 19
 

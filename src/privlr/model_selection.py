@@ -131,6 +131,11 @@ class PrivateSearch(ClassifierMixin, BaseEstimator):
         -------
         Charge
             Epsilon of the whole search.
+
+        Raises
+        ------
+        InvalidParameterError
+            `method`, `eta` or the estimator's epsilon is outside its range.
         """
         check_choice("method", self.method, ("repeat", "disjoint"))
         if self.eta not in (0, 1):
@@ -203,6 +208,11 @@ class PrivateSearch(ClassifierMixin, BaseEstimator):
         -------
         ndarray of shape (n_samples,)
             Labels.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
         """
         check_is_fitted(self, "best_estimator_")
         labels: NDArray[Any] = self.best_estimator_.predict(X)

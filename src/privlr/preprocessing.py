@@ -57,6 +57,11 @@ class BoundedScaler(TransformerMixin, BaseEstimator):
         -------
         BoundedScaler
             The transformer.
+
+        Raises
+        ------
+        InvalidParameterError
+            A range is empty, infinite, or not one a column.
         """
         X = validate_data(self, X, dtype=np.float64)
         lower, upper = (_per_feature(self, name, X.shape[1]) for name in ("lower", "upper"))
@@ -136,6 +141,11 @@ class FeatureImportanceScaler(TransformerMixin, BaseEstimator):
         -------
         FeatureImportanceScaler
             The transformer.
+
+        Raises
+        ------
+        InvalidParameterError
+            Importances are negative, infinite, all 0, or not one a column.
         """
         X = validate_data(self, X, dtype=np.float64)
         self._factor(X.shape[1])

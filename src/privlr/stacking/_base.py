@@ -125,6 +125,11 @@ class StackingClassifier(ClassifierMixin, BaseEstimator):
         -------
         Charge or StackRecord
             Epsilon and delta; with a shape, every item of it.
+
+        Raises
+        ------
+        InvalidParameterError
+            A parameter is outside its range, or the classes are not declared.
         """
         if n_samples is None or n_features is None:
             return Charge(type(self).__name__, exact("epsilon", self.epsilon))
@@ -237,6 +242,13 @@ class StackingClassifier(ClassifierMixin, BaseEstimator):
         ndarray of shape (n_samples,) or (n_samples, n_classes)
             Log-odds, or for the votes a number in [-1, 1], of ``classes_[1]``; with more
             classes one value a class.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            X has another number of columns, or a value that is not finite.
         """
         check_is_fitted(self)
         X = validate_data(self, X, accept_sparse="csr", reset=False)
@@ -261,6 +273,13 @@ class StackingClassifier(ClassifierMixin, BaseEstimator):
         -------
         ndarray of shape (n_samples, n_classes)
             In the order of ``classes_``.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            X has another number of columns, or a value that is not finite.
         """
         return probabilities(self.decision_function(X), self.combiner)
 
@@ -276,6 +295,13 @@ class StackingClassifier(ClassifierMixin, BaseEstimator):
         -------
         ndarray of shape (n_samples,)
             Labels.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            X has another number of columns, or a value that is not finite.
         """
         raw = self.decision_function(X)
         index = (raw > 0).astype(np.intp) if raw.ndim == 1 else raw.argmax(axis=1)

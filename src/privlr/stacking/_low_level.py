@@ -66,11 +66,12 @@ class LowLevelModel:
         Parameters
         ----------
         X : ndarray or CSR matrix of shape (n_samples, n_features)
-            All columns of the stack.
+            All columns of the stack; finite.
 
         Returns
         -------
         ndarray of shape (n_samples, n_outputs)
+            Each a function of its own row and of the model; float64.
         """
         rows = X[:, self.columns].astype(np.float64)
         # Row by row, so that neither squares nor products of a long row overflow.
@@ -129,10 +130,17 @@ class Part:
         Parameters
         ----------
         X : ndarray or CSR matrix of shape (n_samples, n_features)
+            All rows and columns of the data.
 
         Returns
         -------
         Design
+            Its rows and columns, each row with a factor that clips it.
+
+        Raises
+        ------
+        InvalidParameterError
+            X holds a NaN or an infinity there.
         """
         # Columns first: they are few. Neither step copies what is all there.
         if not np.array_equal(self.group.columns, np.arange(X.shape[1])):
@@ -160,6 +168,14 @@ class Part:
         Returns
         -------
         LowLevelModel
+            What was released.
+
+        Raises
+        ------
+        ConvergenceError
+            The certificate was not met; nothing is released and the budget stays spent.
+        EntropyError
+            The operating system's generator failed.
         """
         release = objective_perturbation(
             design,
@@ -203,20 +219,30 @@ def plan_groups(
         budget.
     n_samples : int
         Rows of the low level.
-    data_norm, loss, n_classes
-        As in `privlr.mechanisms.plan`.
+    data_norm : float
+        R, of which group k gets q_k.
     l2_reg_strength : float or "auto"
         Of each group; "auto" is R^2 d_k/(2 n epsilon) with the number d_k of its columns. The
         share q_k is not in it: noise has the same rate in every group, and a group of small
         share must not answer with large coefficients.
+    loss : {"logistic", "capped"}
+        Loss of every group.
     published : bool
         Whether to calibrate as the paper does.
+    n_classes : int
+        Number of classes.
     prior_norms : sequence of float
         Lengths of the vectors that the penalties are centred at.
 
     Returns
     -------
     tuple of Plan
+        One for each group.
+
+    Raises
+    ------
+    InvalidParameterError
+        A parameter is outside its range, or no certified release exists for such values.
 
     Notes
     -----

@@ -21,7 +21,15 @@ Index = NDArray[np.intp]
 
 @dataclass(frozen=True, eq=False)
 class FeatureGroup:
-    """Columns that share a model, and their share q_k of a row's norm and budget."""
+    """Columns that share a model, and their share q_k of a row's norm and budget.
+
+    Attributes
+    ----------
+    columns : ndarray of shape (n_columns,)
+        Their numbers.
+    share : float
+        q_k, above 0 and at most 1.
+    """
 
     columns: Index
     share: float
@@ -33,6 +41,7 @@ def split_rows(n_samples: int, sizes: Sequence[int], seed: Any) -> tuple[Index, 
     Parameters
     ----------
     n_samples : int
+        Number of rows.
     sizes : sequence of int
         Sizes of the parts, adding up to `n_samples`.
     seed : int
@@ -41,6 +50,12 @@ def split_rows(n_samples: int, sizes: Sequence[int], seed: Any) -> tuple[Index, 
     Returns
     -------
     tuple of ndarray
+        Row numbers of each part.
+
+    Raises
+    ------
+    InvalidParameterError
+        The seed is no nonnegative integer, or a part would be empty.
     """
     seed = check_integer("partition_seed", seed, low=0)
     if min(sizes) < 1:
@@ -60,6 +75,7 @@ def normalized(values: Sequence[float]) -> tuple[float, ...]:
     Returns
     -------
     tuple of float
+        As many.
     """
     total = math.fsum(values)
     shares = [value / total for value in values]
@@ -83,19 +99,29 @@ def feature_groups(
     Parameters
     ----------
     n_features : int
+        Number of columns.
     groups : sequence of sequences of int, or None
         Columns of each group. None: sorted by importance and cut into `n_groups` of equal
         size; at random, from the public seed, without importance.
     n_groups : int
+        Number of groups, where they are not given.
     importance : array-like of shape (n_features,) or None
         Public. None: every group has the same share.
     importance_power : float
         Exponent of the importance before it is added up over a group.
     seed : int
+        Public, of the random cut.
 
     Returns
     -------
     tuple of FeatureGroup
+        Those with a share above 0; shares add up to at most 1.
+
+    Raises
+    ------
+    InvalidParameterError
+        Groups that share a column or name one that does not exist, importances that are
+        negative, infinite or all 0, or more groups than columns.
     """
     weight = None
     if importance is not None:
