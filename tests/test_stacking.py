@@ -287,19 +287,38 @@ def test_combiners_predict(kind, combiner):
     assert hasattr(stack, "coef_") == (combiner == "stack")
 
 
+@pytest.mark.parametrize("classes", [2, 3])
 @pytest.mark.parametrize("kind", [FeatureStackingClassifier, SampleStackingClassifier])
-def test_the_upper_level_starts_at_the_sum(kind, monkeypatch):
-    X, y = data(n=200)
-    stack = kind(1.0, classes=[0, 1]).fit(X, y)
-    planned = stack._plan(*X.shape, 2)
-    bound = prior_bound(planned.parts)
+def test_the_upper_level_starts_at_the_sum(kind, classes):
+    X, y = labelled(classes)
+    stack = kind(1.0, classes=range(classes)).fit(X, y)
+    bound = prior_bound(stack._plan(*X.shape, classes).parts)
     prior = high_level_prior(stack.low_level_, intercept=True, longest=bound)
-    assert prior[-1] == 0
     assert np.linalg.norm(prior) <= bound
+    prior = prior.reshape(len(stack.coef_), -1)
+    assert not prior[:, -1].any()
     # A stack whose upper level stayed at its prior predicts what "sum" predicts.
-    stack.coef_, stack.intercept_ = prior[None, :-1], prior[-1:]
+    stack.coef_, stack.intercept_ = prior[:, :-1], prior[:, -1]
     predicted = stack.decision_function(X)
     np.testing.assert_allclose(predicted, stack.set_params(combiner="sum").decision_function(X))
+
+
+def labelled(classes, n=200):
+    X, _ = data(n=n)
+    return X, np.digitize(X[:, :4].sum(axis=1), [0.0] if classes == 2 else [-0.4, 0.4])
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_a_target_of_little_budget_stays_near_its_source(classes):
+    X, y = labelled(classes)
+    source = TransferSourceClassifier(1e4, loss="logistic", n_groups=2, classes=range(classes))
+    source.fit(X, y)
+    target = TransferStackingClassifier(
+        1.0, source=source, l2_reg_strength=1e4, combiner="sum", classes=range(classes)
+    ).fit(X[:50], y[:50])
+    for model, prior in zip(target.low_level_, source.low_level_, strict=True):
+        np.testing.assert_allclose(model.coef_, prior.coef_, atol=1e-2)
+    assert (target.predict(X) == source.predict(X)).mean() > 0.95
 
 
 def test_a_refit_leaves_no_old_upper_level():
