@@ -416,6 +416,26 @@ def test_what_is_not_finite_is_refused_before_any_charge(level, kind, value):
     assert ledger.spent == 0
 
 
+def test_a_broken_sparse_matrix_is_refused_before_any_charge():
+    X, y = data()
+    ledger = Ledger()
+    broken = scipy.sparse.csr_array(X)
+    broken.indices = broken.indices.copy()
+    broken.indices[-1] = 1 << 20
+    with pytest.raises(InvalidParameterError, match="X must be a well-formed CSR"):
+        FeatureStackingClassifier(1.0, classes=[0, 1], ledger=ledger).fit(broken, y)
+    assert ledger.spent == 0
+
+
+def test_errors_quote_no_data():
+    X, y = data()
+    cells = X.astype(object)
+    cells[3, 2] = "secret"
+    with pytest.raises((TypeError, ValueError)) as refused:
+        FeatureStackingClassifier(1.0, classes=[0, 1]).fit(cells, y)
+    assert "secret" not in str(refused.value)
+
+
 @seeded
 @pytest.mark.parametrize("kind", [FeatureStackingClassifier, SampleStackingClassifier])
 @pytest.mark.parametrize("length", [1e19, 1e160, 1e307])

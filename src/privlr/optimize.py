@@ -15,7 +15,15 @@ from privlr._validation import check_positive
 from privlr.exceptions import InvalidParameterError
 from privlr.objective import Accuracy, Problem
 
-__all__ = ["Certificate", "SolveResult", "choose_method", "make_design", "minimize", "solve"]
+__all__ = [
+    "Certificate",
+    "SolveResult",
+    "choose_method",
+    "make_design",
+    "minimize",
+    "solve",
+    "well_formed",
+]
 
 #: Newton's method factors a width x width matrix; beyond this L-BFGS is quicker.
 NEWTON_MAX_WIDTH = 2000
@@ -109,6 +117,27 @@ def _native_csr(X: Any) -> Any:
         fresh.sum_duplicates()
         data, indices, indptr = fresh.data, fresh.indices, fresh.indptr
     return data, indices, indptr
+
+
+def well_formed(X: Any) -> Any:
+    """Return a sparse matrix in checked CSR without repeated entries, anything else as it is.
+
+    Parameters
+    ----------
+    X : ndarray or scipy.sparse matrix/array of shape (n, d)
+        Rows. scipy's indexing trusts indices that nobody has checked.
+
+    Returns
+    -------
+    ndarray or csr_array of shape (n, d)
+        The same rows.
+
+    Raises
+    ------
+    InvalidParameterError
+        Indices lie out of range.
+    """
+    return sp.csr_array(_native_csr(X), shape=X.shape) if sp.issparse(X) else X
 
 
 def _native_dense(X: Any) -> Any:

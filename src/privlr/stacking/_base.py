@@ -18,12 +18,12 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from privlr._inputs import declared_classes, encode_labels, random_source
+from privlr._inputs import declared_classes, encode_labels, random_source, values_unquoted
 from privlr._pipeline import preprocessing_notes
 from privlr._validation import check_choice, check_integer, check_positive
 from privlr.exceptions import InvalidParameterError
 from privlr.mechanisms import Plan, objective_perturbation, plan
-from privlr.optimize import make_design
+from privlr.optimize import make_design, well_formed
 from privlr.privacy import Charge, Ledger, auto_l2_reg_strength, exact
 from privlr.stacking._combine import (
     META_NORM,
@@ -161,14 +161,16 @@ class StackingClassifier(ClassifierMixin, BaseEstimator):
         ConvergenceError
             A certificate was not met; the budget stays spent.
         """
-        X, y = validate_data(
-            self,
-            X,
-            y,
-            accept_sparse="csr",
-            dtype=[np.float64, np.float32],
-            ensure_all_finite=False,
-        )
+        with values_unquoted():
+            X, y = validate_data(
+                self,
+                X,
+                y,
+                accept_sparse="csr",
+                dtype=[np.float64, np.float32],
+                ensure_all_finite=False,
+            )
+        X = well_formed(X)
         # All of it: rows of the upper level are read only when the lower one is released.
         if not np.isfinite(X.data if sparse.issparse(X) else X).all():
             raise InvalidParameterError("X", "finite", "NaN or infinity")
