@@ -253,6 +253,9 @@ def test_the_published_source_costs_k_epsilon_and_ours_one():
             1.0, n_groups=5, classes=[0, 1], pipeline=pipeline, ledger=ledger
         ).fit(X, y)
     assert [charge.epsilon for charge in ledger.charges] == [5, 1]
+    planned = TransferSourceClassifier(1.0, n_groups=5, classes=[0, 1], pipeline="published")
+    assert planned.privacy_cost().epsilon == planned.privacy_cost(40, 5).epsilon == 5
+    assert planned.set_params(groups=[[0, 1], [2]]).privacy_cost().epsilon == 2
     assert "5 regressions on the same 40 rows" in ledger.charges[0].note
     # The paper's claim of epsilon is false: K extremal pairs, one per group of the same row.
     parts = (
@@ -261,6 +264,14 @@ def test_the_published_source_costs_k_epsilon_and_ours_one():
         .parts
     )
     assert attained(parts) > 4.5
+
+
+def test_a_cost_without_data_needs_a_budget_and_classes():
+    with pytest.raises(InvalidParameterError, match="epsilon"):
+        FeatureStackingClassifier(0.0).privacy_cost()
+    with pytest.raises(InvalidParameterError, match="classes"):
+        FeatureStackingClassifier(1.0, classes="public").privacy_cost(10, 5)
+    assert FeatureStackingClassifier(1.0).privacy_cost().epsilon == 1
 
 
 def test_charged_before_and_refused_beyond_the_limit():

@@ -96,6 +96,10 @@ class StackingClassifier(ClassifierMixin, BaseEstimator):
         label = f"low level, {len(parts)} models on {len(levels.low_rows)} rows"
         return (Charge(label, exact("epsilon", levels.low_epsilon)),)
 
+    def _whole_cost(self) -> Fraction:
+        """Cost of a fit to data of any shape."""
+        return exact("epsilon", self.epsilon)
+
     @property
     def _published(self) -> bool:
         return check_choice("pipeline", self.pipeline, ("privlr", "published")) == "published"
@@ -132,7 +136,8 @@ class StackingClassifier(ClassifierMixin, BaseEstimator):
             A parameter is outside its range, or the classes are not declared.
         """
         if n_samples is None or n_features is None:
-            return Charge(type(self).__name__, exact("epsilon", self.epsilon))
+            check_positive("epsilon", self.epsilon)
+            return Charge(type(self).__name__, self._whole_cost())
         if isinstance(self.classes, str):
             raise InvalidParameterError("classes", "declared, to plan without data", self.classes)
         return self._plan(n_samples, n_features, len(declared_classes(self.classes))).record

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from privlr._validation import LARGEST, check_positive
+from privlr._validation import LARGEST, check_integer, check_positive
 from privlr.exceptions import InvalidParameterError
 from privlr.mechanisms import plan
 from privlr.privacy import Charge, Ledger, exact
@@ -143,6 +144,11 @@ class TransferSourceClassifier(GroupedStackingClassifier):
             )
             for group in self._feature_groups(n_features)
         )
+
+    def _whole_cost(self) -> Fraction:
+        count = self.n_groups if self.groups is None else len(self.groups)
+        times = check_integer("n_groups", count) if self._published else 1
+        return times * super()._whole_cost()
 
     def _low_charges(self, levels: Levels, parts: Sequence[Part]) -> tuple[Charge, ...]:
         if not self._published:
