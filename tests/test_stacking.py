@@ -11,7 +11,12 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from privlr import PrivateLogisticRegression
 from privlr.audit import extremal_pair, noise_of, privacy_loss
-from privlr.exceptions import InvalidParameterError, PrivacyBudgetError, PrivacyWarning
+from privlr.exceptions import (
+    ConvergenceError,
+    InvalidParameterError,
+    PrivacyBudgetError,
+    PrivacyWarning,
+)
 from privlr.mechanisms import RandomSource
 from privlr.optimize import make_design
 from privlr.privacy import Ledger, calibrate_groups, perturbation_epsilon
@@ -93,11 +98,16 @@ def neighbour(X, y, row, rng):
 
 
 VARIANTS = {
-    "tight": {},
+    "tight": {"loss": "logistic"},
     "capped": {"loss": "capped"},
-    "shared": {"levels": "shared"},
+    "shared": {"levels": "shared", "loss": "logistic"},
+    "shared capped": {"levels": "shared"},
     "published": {"pipeline": "published"},
-    "weighted": {"importance": [8, 7, 6, 5, 4, 3, 2, 0], "importance_power": 2},
+    "weighted": {
+        "importance": [8, 7, 6, 5, 4, 3, 2, 0],
+        "importance_power": 2,
+        "loss": "logistic",
+    },
 }
 
 
@@ -341,6 +351,21 @@ def test_a_refit_leaves_no_old_upper_level():
         stack.set_params(combiner="stack").predict(X)
 
 
+def test_a_failed_refit_leaves_the_earlier_fit(monkeypatch):
+    X, y = data()
+    stack = FeatureStackingClassifier(1.0, classes=[0, 1], ledger=Ledger()).fit(X, y)
+    before = {**vars(stack)}
+
+    def fail(*arguments, **options):
+        raise ConvergenceError("planted")
+
+    monkeypatch.setattr(_base, "objective_perturbation", fail)
+    with pytest.raises(ConvergenceError):
+        stack.fit(X, y)
+    assert stack.ledger.spent == 2
+    assert vars(stack) == before
+
+
 def test_three_classes():
     X, _ = data(n=200)
     y = np.digitize(X[:, :4].sum(axis=1), [-0.4, 0.4])
@@ -508,6 +533,10 @@ def test_planted_n_of_all_rows():
     planned = stack._plan(2000, 8, 2)
     assert {p.plan.record.n_samples for p in planned.parts} == {1000}
     assert len(planned.levels.low_rows) == 1000
+    planned = FeatureStackingClassifier(0.1)._plan(2000, 8, 2)
+    assert {p.plan.record.n_samples for p in planned.parts} == {1800}
+    assert len(planned.levels.low_rows) == 1800
+    assert planned.high.record.n_samples == len(planned.levels.high_rows) == 200
 
 
 @seeded
@@ -576,8 +605,9 @@ def test_planted_same_noise_in_two_groups(monkeypatch):
 
 
 def test_planted_shares_ignored_in_clipping():
-    stack = FeatureStackingClassifier(1.0, importance=[4, 3, 2, 1], n_groups=4)
+    stack = FeatureStackingClassifier(1.0, importance=[4, 3, 2, 1], n_groups=4, loss="logistic")
     parts = stack._plan(500, 4, 2).parts
+    assert attained(parts) <= 1
     assert attained(parts, norms=[1.0] * 4) > 2
     for part in parts:
         rows = part.design(100 * np.ones((500, 4)))

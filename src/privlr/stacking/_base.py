@@ -22,7 +22,7 @@ from privlr._inputs import declared_classes, encode_labels, random_source, value
 from privlr._pipeline import preprocessing_notes
 from privlr._validation import check_choice, check_integer, check_positive
 from privlr.exceptions import InvalidParameterError
-from privlr.mechanisms import Plan, objective_perturbation, plan
+from privlr.mechanisms import Plan, RandomSource, Release, objective_perturbation, plan
 from privlr.optimize import make_design, well_formed
 from privlr.privacy import Charge, Ledger, auto_l2_reg_strength, exact
 from privlr.stacking._combine import (
@@ -34,7 +34,7 @@ from privlr.stacking._combine import (
     prior_bound,
     probabilities,
 )
-from privlr.stacking._low_level import Part
+from privlr.stacking._low_level import LowLevelModel, Part
 from privlr.stacking._partition import Index, split_rows
 from privlr.stacking._record import StackRecord
 
@@ -202,39 +202,53 @@ class StackingClassifier(ClassifierMixin, BaseEstimator):
             delayed(part.fit)(design, labels, source)
             for part, design in zip(planned.parts, designs, strict=True)
         )
-        self.low_level_ = tuple(models)
-        for name in ("coef_", "intercept_", "high_level_privacy_"):  # an earlier fit's
+        release = self._high_level(planned, models, X, labels, source)
+        # Nothing is stored before all is released, so that no attribute is of another fit.
+        for name in ("coef_", "intercept_", "high_level_privacy_"):
             self.__dict__.pop(name, None)
-        if planned.high is not None:
-            rows = planned.levels.high_rows
-            prior = None
-            if not self._published:
-                prior = high_level_prior(
-                    self.low_level_,
-                    intercept=bool(self.fit_intercept),
-                    longest=prior_bound(planned.parts),
-                )
-            release = objective_perturbation(
-                make_design(
-                    meta_features(self.low_level_, X[rows], self._published),
-                    intercept=1.0 if self.fit_intercept else 0.0,
-                    data_norm=META_NORM,
-                ),
-                labels[rows],
-                planned.high,
-                prior_mean=prior,
-                random=source.at("high level"),
-            )
+        if release is not None:
             width = release.coef.shape[1] - bool(self.fit_intercept)
             self.coef_ = np.ascontiguousarray(release.coef[:, :width])
             self.intercept_ = (
                 release.coef[:, -1].copy() if self.fit_intercept else np.zeros(len(release.coef))
             )
             self.high_level_privacy_ = release.record
+        self.low_level_ = tuple(models)
         self.classes_ = classes
         self.data_norm_ = self._bound
         self.privacy_ = record
         return self
+
+    def _high_level(
+        self,
+        planned: _StackPlan,
+        models: Sequence[LowLevelModel],
+        X: Any,
+        labels: Array,
+        source: RandomSource,
+    ) -> Release | None:
+        if planned.high is None:
+            return None
+        rows = planned.levels.high_rows
+        prior = None
+        if not self._published:
+            prior = high_level_prior(
+                models,
+                intercept=bool(self.fit_intercept),
+                longest=prior_bound(planned.parts),
+            )
+        design = make_design(
+            meta_features(models, X[rows], self._published),
+            intercept=1.0 if self.fit_intercept else 0.0,
+            data_norm=META_NORM,
+        )
+        return objective_perturbation(
+            design,
+            labels[rows],
+            planned.high,
+            prior_mean=prior,
+            random=source.at("high level"),
+        )
 
     def decision_function(self, X: Any) -> Array:
         """Combine the models' predictions.
