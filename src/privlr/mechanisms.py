@@ -26,7 +26,16 @@ from privlr.privacy import (
     calibrate,
 )
 
-__all__ = ["Plan", "RandomSource", "Release", "noisy_count", "objective_perturbation", "plan"]
+__all__ = [
+    "Plan",
+    "RandomSource",
+    "Release",
+    "add_gaussian_noise",
+    "noisy_count",
+    "objective_perturbation",
+    "plan",
+    "randomize_labels",
+]
 
 #: Share of epsilon that the lattice release takes.
 LATTICE_SHARE = 1 / 128
@@ -474,3 +483,81 @@ def noisy_count(count: int, epsilon: float) -> int:
     if scale > MAX_SCALE:
         raise InvalidParameterError("epsilon", f"at least {1 / MAX_SCALE:.2g}", epsilon)
     return int(count) + int(noise.discrete_laplace(1, scale, None)[0])
+
+
+def add_gaussian_noise(
+    value: NDArray[np.float64], sigma: float, grid: float, random: RandomSource
+) -> NDArray[np.float64]:
+    """Release numbers with isotropic Gaussian noise, rounded to a public grid.
+
+    Parameters
+    ----------
+    value : ndarray of shape (n,)
+        Finite.
+    sigma : float
+        Standard deviation.
+    grid : float
+        Power of two that the exact sums are rounded to.
+    random : RandomSource
+        One part of it for each call.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+
+    Notes
+    -----
+    **Guarantee.** C/sigma-Gaussian differential privacy, in floating point: what is returned
+    is a function of the ideal Gaussian around `value`.
+
+    **Neighbouring relation.** Any under which `value`, as computed, moves by at most C in
+    Euclidean norm.
+
+    **Assumptions.** C allows for the rounding errors in `value`.
+
+    **Source.** Balle and Wang, ICML 2018; rounding is post-processing.
+
+    **Not covered.** How long the call takes.
+    """
+    return noise.rounded_gaussian(
+        np.ascontiguousarray(value), sigma, grid, random.key("gaussian noise")
+    )
+
+
+def randomize_labels(
+    y: NDArray[np.float64], epsilon: float, random: RandomSource
+) -> NDArray[np.float64]:
+    """Flip each label with probability 1/(1 + exp(epsilon)).
+
+    Parameters
+    ----------
+    y : ndarray of shape (n,)
+        Labels -1 and +1.
+    epsilon : float
+        Budget.
+    random : RandomSource
+        One part of it for each call.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+
+    Notes
+    -----
+    **Guarantee.** epsilon-differential privacy of every label: randomised response, whose
+    probability is rounded up to a multiple of 2^-64.
+
+    **Neighbouring relation.** One label changed.
+
+    **Assumptions.** epsilon is at most 44, so that the rounded probability is not 0.
+
+    **Source.** Warner, JASA 60 (1965).
+
+    **Not covered.** Labels that are used without this.
+    """
+    epsilon = check_positive("label_epsilon", epsilon, high=44.0)
+    # Exact to 2^-64 and never too low: exp(-epsilon) is within 2 ulp.
+    odds = Fraction(math.exp(-epsilon)) * (1 + Fraction(1, 2**50))
+    threshold = np.uint64(math.ceil(odds / (1 + odds) * 2**64))
+    flip = noise._keystream(random.key("labels"), len(y)) < threshold
+    return np.where(flip, -y, y)

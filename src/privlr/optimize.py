@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from privlr._solvers import solve as kernels
+from privlr._solvers.prox import logistic_prox
 from privlr._validation import check_positive
 from privlr.exceptions import InvalidParameterError
 from privlr.objective import Accuracy, Problem
@@ -19,6 +20,7 @@ __all__ = [
     "Certificate",
     "SolveResult",
     "choose_method",
+    "logistic_prox",
     "make_design",
     "minimize",
     "solve",

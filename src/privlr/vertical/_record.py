@@ -1,0 +1,56 @@
+"""What a vertical fit says about its own privacy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["VerticalRecord"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class VerticalRecord:
+    """What each party may learn of the others' data, and at what cost.
+
+    Attributes
+    ----------
+    epsilon, delta : float or None
+        Cost of the features, and of the labels where they are randomised, together; None
+        where nothing bounds it.
+    mechanism : str
+        "shares", "statistics", "published", or "none".
+    neighboring_relation : str
+        "replace_one": a sample's row replaced in every party at once. "replace_part": in one
+        party.
+    features, labels, scores : str
+        What protects the features in training, the labels, and the scores of samples that
+        are predicted later.
+    rounds : int
+        Releases of each party that were paid for.
+    mu : float or None
+        Gaussian privacy parameter of the features.
+    sigma : tuple of float
+        Standard deviations of the noise.
+    data_norm : tuple of float
+        Bound on the norm of a row in each party.
+    random_source : {"system", "seeded"}
+        Where the noise's bits came from.
+    private : bool
+        Whether the guarantee holds; if not, `notes` says why.
+    notes : tuple of str
+        What a reader must know.
+    """
+
+    mechanism: str
+    features: str
+    labels: str
+    scores: str
+    epsilon: float | None = None
+    delta: float | None = None
+    neighboring_relation: str = "replace_one"
+    rounds: int = 0
+    mu: float | None = None
+    sigma: tuple[float, ...] = ()
+    data_norm: tuple[float, ...] = ()
+    random_source: str = "system"
+    private: bool = True
+    notes: tuple[str, ...] = ()

@@ -1,0 +1,114 @@
+"""What a party does to its solution and its share before anything leaves it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privlr.exceptions import ConvergenceError, PrivacyBudgetError
+from privlr.mechanisms import RandomSource, add_gaussian_noise
+from privlr.privacy import ShareCalibration
+from privlr.vertical._ridge import PrimalRidge, Ridge
+
+__all__ = ["ColumnSpaceNoise", "ExactShares", "NoisyShares"]
+
+Array = NDArray[np.float64]
+UNIT = 2.0**-53
+
+
+@dataclass(frozen=True)
+class ExactShares:
+    """No noise: for parties that trust each other with their shares."""
+
+    radius: float | None = None
+    clip: float = np.inf
+    needs_spectrum = False
+
+    def settle(self, ridge: Ridge, target: Array, round: int, random: RandomSource) -> None:
+        """Look at a new solution, before any of it is shared."""
+
+    def publish(self, share: Array, round: int, start: int, random: RandomSource) -> Array:
+        """Return what leaves the party in place of a block of its share."""
+        return share
+
+
+@dataclass(frozen=True)
+class NoisyShares(ExactShares):
+    """Shares on a ball, certified, with isotropic Gaussian noise rounded to a public grid.
+
+    Parameters
+    ----------
+    calibration : ShareCalibration
+        Bounds, noise and number of releases.
+    """
+
+    calibration: ShareCalibration | None = None
+
+    @classmethod
+    def calibrated(cls, calibration: ShareCalibration) -> NoisyShares:
+        """Release under a calibration."""
+        return cls(calibration.radius, calibration.clip, calibration)
+
+    def settle(self, ridge: Ridge, target: Array, round: int, random: RandomSource) -> None:
+        """Make sure of the ball and of the variational inequality that the noise assumes.
+
+        Raises
+        ------
+        ConvergenceError
+            The computed solution is not accurate enough; nothing is released.
+        """
+        assert self.calibration is not None
+        radius, (n, d) = self.calibration.radius, ridge.shape
+        largest = radius * (1 - (d + n + 32) * UNIT)
+        length = float(np.linalg.norm(ridge.coef))
+        if length > largest:
+            ridge.solution *= largest / length
+        coef = ridge.coef
+        slope = ridge.alpha * coef
+        for start, rows in ridge.rows.items():
+            stop = start + rows.shape[0]
+            slope += (rows @ coef - target[start:stop]) @ rows
+        # min over the ball of <slope, x' - x>, negated; the calibration allows twice the
+        # rounding error of its evaluation.
+        violation = radius * float(np.linalg.norm(slope)) + float(slope @ coef)
+        if not violation <= self.calibration.optimality / 2:
+            raise ConvergenceError(
+                "a share did not reach the accuracy that its noise assumes; nothing more is "
+                "released and the budget stays spent"
+            )
+
+    def publish(self, share: Array, round: int, start: int, random: RandomSource) -> Array:
+        assert self.calibration is not None
+        if round > self.calibration.rounds:
+            raise PrivacyBudgetError(f"{self.calibration.rounds} releases were paid for, not more")
+        return add_gaussian_noise(
+            share, self.calibration.sigma, self.calibration.grid, random.at("share", round, start)
+        )
+
+
+@dataclass(frozen=True)
+class ColumnSpaceNoise(ExactShares):
+    """The published mechanism, which is not private: noise in the column space of the data.
+
+    Parameters
+    ----------
+    sigma : float
+        Noise N(0, sigma^2 (D'D)^-1) on the coefficients, on the row space of D where D'D
+        has no inverse.
+    """
+
+    sigma: float = 0.0
+    needs_spectrum = True
+
+    def settle(self, ridge: Ridge, target: Array, round: int, random: RandomSource) -> None:
+        """Perturb the coefficients."""
+        values, vectors = ridge.values, ridge.vectors
+        normal = add_gaussian_noise(
+            np.zeros(len(values)), 1.0, 2.0**-30, random.at("coefficients", round)
+        )
+        kept = values > 1e-10 * values[-1]
+        # The share X x then carries noise N(0, sigma^2 P), P the projection on the columns.
+        power = -0.5 if isinstance(ridge, PrimalRidge) else -1.0
+        ridge.solution += self.sigma * vectors[:, kept] @ (normal[kept] * values[kept] ** power)

@@ -1,0 +1,206 @@
+"""One party of a vertical run: its rows, its coefficients, and what leaves it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privlr.exceptions import InvalidParameterError
+from privlr.mechanisms import RandomSource
+from privlr.vertical._release import ExactShares
+from privlr.vertical._ridge import make_ridge
+from privlr.vertical._rows import checked_rows, clipped_rows
+from privlr.vertical.settings import Settings
+
+__all__ = ["Party"]
+
+Array = NDArray[np.float64]
+_STATE = ("_anchor", "_message", "_share", "_solution")
+
+
+class Party:
+    """The holder of some columns.
+
+    In every round it takes one number a sample, `message`, fits its columns to what the
+    message asks for, and gives one number a sample, its share of the scores. Nothing else
+    crosses its boundary. A remote transport calls `answer`; a caller that holds all parties
+    runs `share` and `absorb` block by block instead, so that a block is read once a round
+    from memory, and gets the same bits.
+
+    Parameters
+    ----------
+    X : array-like, table or sparse matrix of shape (n_samples, n_columns)
+        The party's columns.
+    settings : Settings
+        The public constants of the run.
+    name : str, default="party"
+        What errors call it.
+    release : ExactShares, NoisyShares or ColumnSpaceNoise, default=ExactShares()
+        What is done to a share before it leaves.
+    data_norm : float or None, default=None
+        Bound that every row is clipped to, one by one; needed by `NoisyShares`.
+    random : RandomSource or None, default=None
+        Where noise comes from; None for the operating system.
+
+    Raises
+    ------
+    InvalidParameterError
+        The rows are not finite, empty, or of the wrong number; the error names the party.
+    """
+
+    def __init__(
+        self,
+        X: Any,
+        settings: Settings,
+        *,
+        name: str = "party",
+        release: ExactShares | None = None,
+        data_norm: float | None = None,
+        random: RandomSource | None = None,
+    ) -> None:
+        rows = checked_rows(X, name)
+        if rows.shape[0] != settings.n_samples:
+            raise InvalidParameterError(name, f"of {settings.n_samples} rows", rows.shape[0])
+        self.name, self.settings = name, settings
+        self.release = release or ExactShares()
+        self._random = random or RandomSource()
+        self._scale = 1.0 if data_norm is None else data_norm
+        if data_norm is not None:
+            rows = clipped_rows(rows, data_norm)
+        self._ridge = make_ridge(
+            rows,
+            settings.alpha / self._scale**2,
+            settings.blocks,
+            self.release.radius,
+            self.release.needs_spectrum,
+        )
+        n = settings.n_samples
+        self._anchor, self._message = np.zeros(n), np.zeros(n)
+        self._target, self._share = np.zeros(n), np.zeros(n)
+        self._round, self._shared = 0, n
+
+    @property
+    def coef(self) -> Array:
+        """Coefficients of the party's columns; they stay with it."""
+        return self._ridge.coef / self._scale
+
+    @property
+    def squared_norm(self) -> float:
+        """Squared norm of `coef`."""
+        return self._ridge.squared_norm / self._scale**2
+
+    @property
+    def round(self) -> int:
+        """Number of solves so far."""
+        return self._round
+
+    def share(self, rows: slice) -> Array:
+        """Release a block of the present share, in order and once; a repeated call repeats it.
+
+        Parameters
+        ----------
+        rows : slice
+            One of ``settings.blocks``.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+        """
+        if self._shared < rows.stop:
+            self._share[rows] = self.release.publish(
+                self._ridge.product(rows), self._round, rows.start, self._random
+            )
+            self._shared = rows.stop
+        return self._share[rows]
+
+    def absorb(self, rows: slice, message: Array) -> None:
+        """Take a block of the coordinator's message.
+
+        The anchor is the party's copy of its part of the consensus, plus the dual; it is
+        made of messages and of released shares only.
+
+        Parameters
+        ----------
+        rows : slice
+            One of ``settings.blocks``, in order.
+        message : ndarray of shape (n_rows,)
+        """
+        anchor = self._anchor[rows]
+        if self._round:
+            anchor += self.settings.over_relaxation * (
+                self._share[rows] - anchor + self._message[rows]
+            )
+        self._message[rows] = message
+        target = np.clip(anchor - 2 * message, -self.release.clip, self.release.clip)
+        self._target[rows] = target
+        self._ridge.absorb(rows, target)
+
+    def advance(self) -> None:
+        """Solve for the coefficients of the next round.
+
+        Raises
+        ------
+        ConvergenceError
+            The solution is not accurate enough for its noise.
+        """
+        self._ridge.solve()
+        self._round += 1
+        self._shared = 0
+        self.release.settle(self._ridge, self._target, self._round, self._random)
+
+    def answer(self, message: Array) -> Array:
+        """Run a whole round: absorb a message, solve, and release the share.
+
+        Parameters
+        ----------
+        message : ndarray of shape (n_samples,)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+
+        Raises
+        ------
+        InvalidParameterError
+            The message has another length or is not finite.
+        """
+        n = self.settings.n_samples
+        if message.shape != (n,) or not np.isfinite(message).all():
+            raise InvalidParameterError("message", f"{n} finite numbers", message.shape)
+        for rows in self.settings.blocks:
+            self.absorb(rows, message[rows])
+        self.advance()
+        return np.concatenate([self.share(rows) for rows in self.settings.blocks])
+
+    def state(self) -> dict[str, Any]:
+        """What `restore` needs to go on in another process, noise of past rounds included.
+
+        Returns
+        -------
+        dict of str to ndarray or int
+        """
+        arrays = {name: getattr(self, name).copy() for name in _STATE}
+        return {"round": self._round, "shared": self._shared, **arrays}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from a state of a party with the same rows and settings.
+
+        Parameters
+        ----------
+        state : dict
+            From `state`.
+        """
+        self._round, self._shared = int(state["round"]), int(state["shared"])
+        for name in _STATE:
+            setattr(self, name, np.array(state[name], dtype=np.float64))
+
+    @property
+    def _solution(self) -> Array:
+        return self._ridge.solution
+
+    @_solution.setter
+    def _solution(self, value: Array) -> None:
+        self._ridge.solution = value
