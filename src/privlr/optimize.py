@@ -10,8 +10,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from privlr._solvers import prox
 from privlr._solvers import solve as kernels
-from privlr._solvers.prox import logistic_prox
 from privlr._validation import check_positive
 from privlr.exceptions import InvalidParameterError
 from privlr.objective import Accuracy, Problem
@@ -26,6 +26,9 @@ __all__ = [
     "solve",
     "well_formed",
 ]
+
+#: The z-minimisation of ADMM for the logistic loss, over arrays.
+logistic_prox = prox.logistic_prox
 
 #: Newton's method factors a width x width matrix; beyond this L-BFGS is quicker.
 NEWTON_MAX_WIDTH = 2000

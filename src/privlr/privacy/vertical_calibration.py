@@ -106,7 +106,7 @@ def share_sensitivity(*, radius: float, clip: float, alpha: float) -> float:
     Returns
     -------
     float
-        C, reached in the limit of many rows: 2b for B <= b.
+        C. For B <= b it is 2b, whatever alpha, and reached in the limit of many rows.
 
     Raises
     ------

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from privlr._validation import check_choice, check_integer, check_positive
+from privlr._validation import check_choice, check_integer, check_nonnegative, check_positive
 from privlr.exceptions import InvalidParameterError
 from privlr.mechanisms import RandomSource
 from privlr.privacy import (
@@ -23,7 +23,7 @@ from privlr.vertical.settings import Settings
 __all__ = ["Plan"]
 
 #: Rounds where max_iter is "auto".
-ROUNDS, PRIVATE_ROUNDS = 500, 1
+ROUNDS, PRIVATE_ROUNDS = 1000, 1
 
 _SEEN_LABELS = "disclosed to every party, by the sign of the message"
 _SCORES = "not covered: the parties score new samples with coefficients that carry no noise"
@@ -42,8 +42,13 @@ class Plan:
         )
         if model.ledger is not None and not isinstance(model.ledger, Ledger):
             raise InvalidParameterError("ledger", "a privlr.privacy.Ledger or None", model.ledger)
-        norms = np.broadcast_to(np.asarray(model.data_norm, dtype=object), len(widths))
+        norms = model.data_norm if np.ndim(model.data_norm) else [model.data_norm] * len(widths)
+        if len(norms) != len(widths):
+            raise InvalidParameterError(
+                "data_norm", f"a number, or one for each of {len(widths)} parties", norms
+            )
         self.norms = tuple(check_positive("data_norm", norm) for norm in norms)
+        self.tol = check_nonnegative("tol", model.tol)
         self.exact = model.epsilon is None
         self.published = published == "published"
         self.noisy = not self.exact and not self.published

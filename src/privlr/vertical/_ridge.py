@@ -64,6 +64,8 @@ class Ridge(ABC):
         spectral: bool = False,
     ) -> None:
         self.alpha, self.radius, self.shape = alpha, radius, X.shape
+        self.values: Array
+        self.vectors: Array
         self.rows = {rows.start: X[rows] for rows in blocks}
         matrix = self._kernel_of(X)
         self.solution: Array = np.zeros(len(matrix))
@@ -107,9 +109,9 @@ class Ridge(ABC):
             self.solution = cho_solve(self._factor, self._input, check_finite=False)
         self._input = np.zeros_like(self._input)
 
-    def _weights(self) -> Array | float:
+    def _weights(self) -> Array:
         """Weight of each eigenvector's squared coordinate in ``||x||^2``."""
-        return 1.0
+        return np.ones_like(self.values)
 
     def _multiplier(self, rotated: Array) -> float:
         """nu >= 0 with ``||x|| = radius``, or 0 where the solution lies in the ball."""
@@ -169,7 +171,7 @@ class DualRidge(Ridge):
     def squared_norm(self) -> float:
         return float(self.solution @ (self._kernel @ self.solution))
 
-    def _weights(self) -> Array | float:
+    def _weights(self) -> Array:
         return self.values
 
 

@@ -32,7 +32,8 @@ def checked_rows(X: Any, name: str) -> Any:
         Not a finite numeric matrix of at least one row and one column.
     """
     try:
-        rows = sp.csr_array(X, dtype=np.float64) if sp.issparse(X) else np.asarray(X, np.float64)
+        rows: Any = sp.csr_array(X) if sp.issparse(X) else np.asarray(X)
+        rows = rows.astype(np.float64, copy=False)
     except (TypeError, ValueError):
         raise InvalidParameterError(name, "a numeric matrix", type(X).__name__) from None
     if rows.ndim != 2 or min(rows.shape) == 0:

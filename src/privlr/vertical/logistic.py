@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
@@ -10,11 +11,12 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from privlr._inputs import declared_classes, encode_labels, random_source
-from privlr._validation import check_nonnegative, check_positive
+from privlr._validation import check_positive
 from privlr.exceptions import InvalidParameterError
 from privlr.mechanisms import RandomSource, randomize_labels
 from privlr.optimize import solve
@@ -50,10 +52,10 @@ class VerticalLogisticRegression(ClassifierMixin, BaseEstimator):
         Weight of the augmented Lagrangian, for the summed loss.
     max_iter : int or "auto", default="auto"
         Most rounds; with `epsilon` and shares, exactly the number of releases of each party.
-        "auto" is 500, and 1 with `epsilon`.
-    tol : float, default=1e-6
-        Of the primal and dual residuals, absolute (a sample) and relative at once. Not used
-        with `epsilon`.
+        "auto" is 1000, and 1 with `epsilon`.
+    tol : float, default=1e-5
+        Of the primal and dual residuals, absolute (a sample) and relative at once; 0 runs
+        every round. Not used with `epsilon`.
     fit_intercept : bool, default=True
         Append a constant 1 to the first party's columns, penalised and clipped with them.
     form : {"boyd", "jacobi"}, default="boyd"
@@ -151,7 +153,7 @@ class VerticalLogisticRegression(ClassifierMixin, BaseEstimator):
         l2_reg_strength: float = 1e-4,
         rho: float = 0.05,
         max_iter: int | str = "auto",
-        tol: float = 1e-6,
+        tol: float = 1e-5,
         fit_intercept: bool = True,
         form: str = "boyd",
         over_relaxation: float = 1.6,
@@ -423,7 +425,7 @@ class VerticalLogisticRegression(ClassifierMixin, BaseEstimator):
             sharing = ADMMSharing(parties, Coordinator(labels, settings))
             history, status = sharing.run(
                 plan.rounds,
-                tol=0.0 if plan.noisy else check_nonnegative("tol", self.tol),
+                tol=0.0 if plan.noisy else plan.tol,
                 test=test,
                 callback=self.callback,
                 progress=self.progress,
@@ -432,6 +434,12 @@ class VerticalLogisticRegression(ClassifierMixin, BaseEstimator):
                 sharing.finish()
             else:
                 self.history_, self.status_ = history, status
+            if not plan.noisy and plan.tol and status == "max_iter":
+                warnings.warn(
+                    f"the residuals are above tol={self.tol:g} after {plan.rounds} rounds",
+                    ConvergenceWarning,
+                    stacklevel=3,
+                )
             coefs = list(sharing.coefs)
         self.classes_ = classes
         self.intercept_ = np.zeros(1)

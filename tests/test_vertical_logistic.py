@@ -1,0 +1,271 @@
+"""The estimator: scikit-learn's manners, its record and ledger, and errors that name a party."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+
+from privlr import solve
+from privlr.exceptions import InvalidParameterError, PrivacyBudgetError, PrivacyWarning
+from privlr.privacy import Ledger
+from privlr.vertical import VerticalLogisticRegression, id_digest
+
+PARTS = [[4, 0, 2], [1, 3], [5]]
+PRIVATE = {"epsilon": 4.0, "delta": 1e-5, "data_norm": 3.0}
+
+
+@pytest.fixture
+def data():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 6))
+    y = np.where(X @ [1, -1, 0.5, 0, 2, 1] + rng.logistic(size=400) > 0.3, "yes", "no")
+    return X, y
+
+
+def test_fit_is_the_centralised_optimum(data):
+    X, y = data
+    model = VerticalLogisticRegression(PARTS, l2_reg_strength=1e-2, tol=1e-10).fit(X, y)
+    whole = np.hstack([X, np.ones((400, 1))])
+    peer = LogisticRegression(C=1 / (400 * 1e-2), fit_intercept=False, tol=1e-10).fit(whole, y)
+    np.testing.assert_allclose(model.coef_[0], peer.coef_[0, :-1], atol=1e-6)
+    np.testing.assert_allclose(model.intercept_, peer.coef_[0, -1:], atol=1e-6)
+    assert model.status_ == "converged"
+    np.testing.assert_allclose(model.predict_proba(X), peer.predict_proba(whole), atol=1e-6)
+    assert (model.predict(X) == peer.predict(whole)).all()
+
+
+def test_ways_of_giving_the_columns_agree(data):
+    X, y = data
+    model = VerticalLogisticRegression(PARTS).fit(X, y)
+    names = list("abcdef")
+    table = pd.DataFrame(X, columns=names)
+    named = VerticalLogisticRegression([[names[c] for c in part] for part in PARTS]).fit(table, y)
+    np.testing.assert_array_equal(named.coef_, model.coef_)
+    blocks = [X[:, part] for part in PARTS]
+    apart = VerticalLogisticRegression().fit_parties(blocks, y)
+    np.testing.assert_allclose(apart.coef_[0], model.coef_[0, np.concatenate(PARTS)], atol=1e-12)
+    np.testing.assert_allclose(apart.decision_function(blocks), model.decision_function(X))
+    np.testing.assert_allclose(
+        apart.decision_function(np.hstack(blocks)), apart.decision_function(blocks)
+    )
+    thin = VerticalLogisticRegression(PARTS).fit(sp.csr_array(X), y)
+    np.testing.assert_allclose(thin.coef_, model.coef_, atol=1e-10)
+    single = VerticalLogisticRegression().fit_parties({"alone": X}, y)
+    np.testing.assert_allclose(single.coef_, model.coef_, atol=1e-3)
+
+
+def test_history_and_test_loss(data):
+    X, y = data
+    seen = []
+    model = VerticalLogisticRegression(
+        PARTS, max_iter=5, tol=0, callback=lambda it: seen.append(it.round)
+    ).fit(X, y, eval_set=(X, y))
+    assert seen == [1, 2, 3, 4, 5] and model.status_ == "max_iter"
+    raw = model.decision_function(X) * np.where(y == "yes", 1, -1)
+    assert model.history_[-1].test_log_loss == pytest.approx(np.logaddexp(0, -raw).mean())
+    with pytest.warns(ConvergenceWarning, match="2 rounds"):
+        VerticalLogisticRegression(PARTS, max_iter=2).fit(X, y)
+
+
+def test_without_noise_the_private_path_is_the_exact_one(data):
+    X, y = data
+    exact = VerticalLogisticRegression(PARTS, l2_reg_strength=1e-2, max_iter=61, tol=0).fit(X, y)
+    noisy = VerticalLogisticRegression(
+        PARTS,
+        l2_reg_strength=1e-2,
+        max_iter=60,  # and a last solve
+        epsilon=1e12,
+        delta=0.5,
+        data_norm=100.0,
+        share_bound=1e3,
+    ).fit(X, y)
+    np.testing.assert_allclose(noisy.coef_, exact.coef_, atol=1e-2)
+    scores = exact.decision_function(X)
+    assert np.abs(noisy.decision_function(X) - scores).max() < 0.05
+    assert not hasattr(noisy, "history_") and not hasattr(noisy, "status_")
+
+
+@pytest.mark.parametrize("release", ["shares", "statistics"])
+def test_private_fits(data, release):
+    X, y = data
+    ledger = Ledger(limit=5, delta_limit=1e-4)
+    model = VerticalLogisticRegression(
+        PARTS, **PRIVATE, release=release, label_epsilon=1.0, classes=["no", "yes"], ledger=ledger
+    )
+    model.fit(X, y)
+    record = model.privacy_
+    assert record.private and record.epsilon == 5.0 and record.delta == 1e-5
+    assert record.features.startswith("covered") and "randomised" in record.labels
+    assert ("not covered" in record.scores) == (release == "shares")
+    assert ledger.spent == 5 and ledger.remaining == 0
+    with pytest.raises(PrivacyBudgetError):
+        clone(model).fit(X, y)
+    coef = VerticalLogisticRegression(PARTS, **PRIVATE, release=release).fit(X, y).coef_
+    again = VerticalLogisticRegression(PARTS, **PRIVATE, release=release).fit(X, y).coef_
+    assert (coef != again).any()
+
+
+def test_statistics_do_not_need_the_label_holders_features(data):
+    """With targets="labels" nothing of the first party moves what the others release."""
+    X, y = data
+    changed = X.copy()
+    changed[:, PARTS[0]] = 0.0
+    options = {**PRIVATE, "release": "statistics", "random_state": 1}
+    with pytest.warns(PrivacyWarning):
+        one = VerticalLogisticRegression(PARTS, **options).fit(X, y)
+        other = VerticalLogisticRegression(PARTS, **options).fit(changed, y)
+        exposed = VerticalLogisticRegression(PARTS, **options, targets="residuals").fit(X, y)
+    passive = [1, 3, 5]
+    np.testing.assert_array_equal(one.coef_[0, passive], other.coef_[0, passive])
+    assert (exposed.coef_[0, passive] != one.coef_[0, passive]).any()
+    assert "not covered" in exposed.privacy_.notes[0]
+
+
+def test_what_has_no_guarantee_says_so(data):
+    X, y = data
+    ledger = Ledger()
+    exact = VerticalLogisticRegression(PARTS, ledger=ledger).fit(X, y).privacy_
+    published = VerticalLogisticRegression(
+        PARTS, **PRIVATE, mechanism="published", max_iter=3, tol=0, ledger=ledger
+    )
+    with pytest.warns(PrivacyWarning):
+        published.set_params(random_state=0).fit(X, y)
+    for record in (exact, published.privacy_):
+        assert not record.private and record.epsilon is None
+        assert "no guarantee" in record.notes[0]
+    assert all("no guarantee" in charge.note for charge in ledger.charges)
+    with pytest.warns(PrivacyWarning):
+        seeded = VerticalLogisticRegression(PARTS, **PRIVATE, random_state=0).fit(X, y).privacy_
+    assert not seeded.private and seeded.random_source == "seeded"
+
+
+def test_a_changed_sample_costs_more_than_a_changed_part(data):
+    X, y = data
+    whole = VerticalLogisticRegression(PARTS, **PRIVATE).fit(X, y).privacy_
+    part = (
+        VerticalLogisticRegression(PARTS, **PRIVATE, neighboring_relation="replace_part")
+        .fit(X, y)
+        .privacy_
+    )
+    assert whole.sigma[0] == pytest.approx(part.sigma[0] * 3**0.5, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"partitions": [[0, 1], [1, 2, 3, 4, 5]]}, "partitions"),
+        ({"partitions": [[0, 1], [2, 3]]}, "partitions"),
+        ({"partitions": [[0, 1, 2, 3, 4, 5], []]}, "party 1"),
+        ({"partitions": None}, "partitions"),
+        ({"l2_reg_strength": 0}, "l2_reg_strength"),
+        ({"rho": -1}, "rho"),
+        ({"form": "gauss"}, "form"),
+        ({"over_relaxation": 2.0}, "over_relaxation"),
+        ({"max_iter": 0}, "max_iter"),
+        ({"tol": -1.0}, "tol"),
+        ({"fit_intercept": 1}, "fit_intercept"),
+        ({"epsilon": 1.0}, "delta"),
+        ({"delta": 1e-5}, "epsilon"),
+        ({"release": "statistics"}, "epsilon"),
+        ({"mechanism": "published"}, "epsilon"),
+        ({**PRIVATE, "epsilon": 0}, "epsilon"),
+        ({**PRIVATE, "epsilon": True}, "epsilon"),
+        ({**PRIVATE, "delta": 1.0}, "delta"),
+        ({**PRIVATE, "data_norm": 0}, "data_norm"),
+        ({**PRIVATE, "data_norm": [1.0, 2.0]}, "data_norm"),
+        ({**PRIVATE, "share_bound": float("nan")}, "radius|share_bound"),
+        ({**PRIVATE, "neighboring_relation": "add"}, "neighboring_relation"),
+        ({**PRIVATE, "release": "statistics", "max_iter": 3}, "max_iter"),
+        ({**PRIVATE, "callback": print}, "callback"),
+        ({"label_epsilon": 1.0}, "classes"),
+        ({"label_epsilon": 0, "classes": ["no", "yes"]}, "label_epsilon"),
+        ({"classes": ["no", "maybe"]}, "y"),
+        ({"ledger": 3}, "ledger"),
+    ],
+)
+def test_bad_parameters_are_refused_before_the_budget_is_touched(data, options, message):
+    X, y = data
+    ledger = Ledger(limit=100, delta_limit=0.5)
+    model = VerticalLogisticRegression(**{"partitions": PARTS, "ledger": ledger, **options})
+    with pytest.raises(InvalidParameterError, match=message):
+        model.fit(X, y)
+    assert not ledger.charges
+
+
+def spoil(blocks, value):
+    blocks[1][7, 0] = value
+    return blocks
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda blocks: spoil(blocks, np.nan), "shop"),
+        (lambda blocks: spoil(blocks, np.inf), "shop"),
+        (lambda blocks: [blocks[0], blocks[1][:-3]], "shop.*400.*397"),
+        (lambda blocks: [blocks[0], blocks[1][:, :0]], "shop"),
+        (lambda blocks: [blocks[0], blocks[1][:, 0]], "shop"),
+        (lambda blocks: [blocks[0], blocks[1].astype(str)], "shop"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:invalid value")
+def test_bad_rows_name_their_party(data, change, message):
+    X, y = data
+    blocks = change([X[:, :3].copy(), X[:, 3:].copy()])
+    if blocks[1].dtype.kind == "U":
+        blocks[1][0, 0] = "x"
+    with pytest.raises(InvalidParameterError, match=message):
+        VerticalLogisticRegression().fit_parties(dict(zip(["bank", "shop"], blocks)), y)
+
+
+@pytest.mark.parametrize(
+    "labels", [np.zeros(399), np.zeros(400), np.arange(400) % 3, np.zeros((400, 2)), 1.0]
+)
+def test_bad_labels(data, labels):
+    X, _ = data
+    with pytest.raises(ValueError, match="y|class|label"):
+        VerticalLogisticRegression().fit_parties([X[:, :3], X[:, 3:]], labels)
+
+
+def test_ids_must_agree(data):
+    X, y = data
+    ids = pd.Index([f"p{i}" for i in range(400)])
+    bank, shop = pd.DataFrame(X[:, :3], index=ids), pd.DataFrame(X[:, 3:], index=ids)
+    labels = pd.Series(y, index=ids)
+    fit = VerticalLogisticRegression().fit_parties
+    expected = fit([X[:, :3], X[:, 3:]], y).coef_
+    np.testing.assert_array_equal(fit({"bank": bank, "shop": shop}, labels).coef_, expected)
+    cases = [
+        (shop.iloc[::-1], "shop.*400 of 400"),
+        (shop.iloc[:-5], "shop.*5 ids missing"),
+        (pd.concat([shop, shop[:2]]), "shop.*2 repeated"),
+        (shop.rename(index={"p3": "q3"}), "shop.*1 ids missing and 1"),
+    ]
+    for wrong, message in cases:
+        with pytest.raises(InvalidParameterError, match=message):
+            fit({"bank": bank, "shop": wrong}, labels)
+    with pytest.raises(InvalidParameterError, match=r"y.*2 of 400"):
+        fit({"bank": bank, "shop": shop}, labels.iloc[[1, 0, *range(2, 400)]])
+    assert id_digest(ids, b"key") == id_digest(list(ids), b"key")
+    assert id_digest(ids, b"key") != id_digest(ids[::-1], b"key")
+    assert id_digest(ids, b"key") != id_digest(ids, b"other")
+    assert id_digest(["ab", "c"], b"") != id_digest(["a", "bc"], b"")
+
+
+@pytest.mark.parametrize("options", [{}, PRIVATE, {**PRIVATE, "release": "statistics"}])
+def test_awkward_columns(options):
+    """Constant, zero and repeated columns, more columns than rows: the optimum, or a fit."""
+    rng = np.random.default_rng(3)
+    wide, thin = rng.normal(size=(30, 80)), rng.normal(size=(30, 2))
+    thin = np.hstack([thin, thin, np.zeros((30, 1))])
+    y = np.sign(wide[:, 0] + thin[:, 0])
+    model = VerticalLogisticRegression(l2_reg_strength=0.1, fit_intercept=False, **options)
+    model.fit_parties([wide, thin], y)
+    assert np.isfinite(model.coef_).all()
+    if not options:
+        X = np.hstack([wide, thin])
+        optimum = solve(X, y, l2_reg_strength=0.1).coef
+        np.testing.assert_allclose(model.coef_[0], optimum, atol=1e-4)

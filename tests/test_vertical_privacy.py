@@ -1,0 +1,284 @@
+"""What leaves a party: audited against its promise, and with its protections taken out."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.stats import beta
+
+from privlr.exceptions import ConvergenceError, PrivacyBudgetError
+from privlr.mechanisms import RandomSource, randomize_labels
+from privlr.privacy import calibrate_shares, calibrate_statistics, gaussian_delta, gaussian_mu
+from privlr.vertical import ColumnSpaceNoise, NoisyShares, Party, Settings
+from privlr.vertical._rows import checked_rows, clipped_rows
+from privlr.vertical.statistics import coef_from_statistics, released_statistics
+
+ROUNDS, N, RADIUS, RIDGE = 6, 200, 3.0, 0.5
+
+
+def settings_of(n, d=1, ridge=RIDGE):
+    return Settings(
+        n_samples=n, n_parties=1, n_features=d, ridge=ridge, rho=1.0, over_relaxation=1.0
+    )
+
+
+def transcript(D, release, seed, rounds=ROUNDS):
+    """Shares of a real party, asked for the worst case by a coordinator that knows everything.
+
+    The target is b in every row and 0 in the last, whatever noise the anchor carries.
+    """
+    party = Party(
+        D, settings_of(len(D)), release=release, data_norm=1.0, random=RandomSource(seed=seed)
+    )
+    target = np.full(len(D), RADIUS)
+    target[-1] = 0.0
+    anchor, message, shares = np.zeros(len(D)), np.zeros(len(D)), []
+    for _ in range(rounds):
+        if shares:
+            anchor = shares[-1] + message
+        message = (anchor - target) / 2
+        shares.append(party.answer(message))
+    return np.array(shares)
+
+
+def pair():
+    first, second = np.ones((N, 1)), np.ones((N, 1))
+    second[-1] = -1.0
+    return first, second
+
+
+def empirical_delta(release, epsilons, runs, sigma, statistic):
+    """Bounds on delta(epsilon) that hold together with confidence 1 - 1e-4, from real runs."""
+    first, second = pair()
+    losses = np.array(
+        [
+            [statistic(transcript(D, release, 2 * seed + i), sigma) for seed in range(runs)]
+            for i, D in enumerate((first, second))
+        ]
+    )
+    error = 1e-4 / (4 * len(epsilons))
+    low, high = [], []
+    for epsilon in epsilons:
+        hits = (losses > epsilon).sum(axis=1)
+        below = beta.ppf(error, hits, runs - hits + 1)
+        above = beta.ppf(1 - error, hits + 1, runs - hits)
+        below, above = np.where(hits == 0, 0, below), np.where(hits == runs, 1, above)
+        low.append(below[0] - math.exp(epsilon) * above[1])
+        high.append(above[0] - math.exp(epsilon) * below[1])
+    return np.array(low), np.array(high)
+
+
+def likelihood_ratio(shares, sigma):
+    """log density ratio of the transcript: the exact shares differ in the last entry only."""
+    exact = RADIUS * (N - 1) / (N + RIDGE)
+    return 2 * exact * shares[:, -1].sum() / sigma**2
+
+
+EPSILONS = np.array([0.0, 0.5, 1.0])
+
+
+def calibration(**changes):
+    promised = gaussian_delta(mu=1.0, epsilon=1.0)
+    chosen = calibrate_shares(
+        1.0, promised, rounds=ROUNDS, n_samples=N, n_features=1, radius=RADIUS, alpha=RIDGE
+    )
+    return dataclasses.replace(chosen, **changes)
+
+
+def promised_curve():
+    return np.array([gaussian_delta(mu=1.0, epsilon=e) for e in EPSILONS])
+
+
+def test_audit_of_six_rounds():
+    chosen = calibration()
+    low, high = empirical_delta(
+        NoisyShares.calibrated(chosen), EPSILONS, 2500, chosen.sigma, likelihood_ratio
+    )
+    assert (low <= promised_curve()).all()
+    assert (high >= 0.97 * promised_curve()).all()  # nothing is wasted on this pair
+
+
+@pytest.mark.parametrize("bug", [0.5, 1 / math.sqrt(ROUNDS)], ids=["half", "one round"])
+def test_audit_finds_too_little_noise(bug):
+    sigma = calibration().sigma * bug
+    low, _ = empirical_delta(
+        NoisyShares.calibrated(calibration(sigma=sigma)), EPSILONS, 600, sigma, likelihood_ratio
+    )
+    assert (low > promised_curve()).all()
+
+
+def column_space_attack(shares, sigma):
+    """+inf where every share is a multiple of (1, .., 1), which only the first matrix allows."""
+    spread = np.ptp(shares, axis=1).max()
+    return math.inf if spread < 1e-6 * np.abs(shares).max() else -math.inf
+
+
+def test_column_space_attack_on_the_published_noise_and_ours():
+    """One message tells the matrices apart with certainty, however large sigma is."""
+    sigma = 1e6 * calibration().sigma
+    published = ColumnSpaceNoise(sigma=sigma)
+    first, second = pair()
+    for seed in range(40):
+        for D, expected in ((first, math.inf), (second, -math.inf)):
+            shares = transcript(D, published, seed, rounds=1)
+            assert column_space_attack(shares, sigma) == expected
+            ours = transcript(D, NoisyShares.calibrated(calibration()), seed, rounds=1)
+            assert column_space_attack(ours, sigma) == -math.inf
+    low, _ = empirical_delta(published, EPSILONS, 100, sigma, column_space_attack)
+    assert (low > promised_curve()).all()
+
+
+def test_column_space_attack_on_one_hot_rows():
+    """Without an inverse of D'D, too: the share of identical rows is identical."""
+    rng = np.random.default_rng(0)
+    groups = rng.integers(0, 3, 50)
+    D = np.eye(3)[groups]
+    D = np.hstack([D, D])
+    party = Party(
+        D, settings_of(50, 6), release=ColumnSpaceNoise(sigma=100.0), random=RandomSource(seed=1)
+    )
+    share = party.answer(rng.normal(size=50))
+    for group in range(3):
+        assert np.ptp(share[groups == group]) < 1e-9 * np.abs(share).max()
+
+
+def test_noise_is_isotropic_and_on_the_grid():
+    chosen = calibration(rounds=400)
+    shares = transcript(pair()[0], NoisyShares.calibrated(chosen), 3, rounds=400)
+    noise = shares - shares.mean(axis=0)
+    values = np.linalg.eigvalsh(noise.T @ noise / (399 * chosen.sigma**2))
+    # Marchenko and Pastur: (1 +- sqrt(200/400))^2.
+    assert 0.05 < values[0] and values[-1] < 3.2
+    np.testing.assert_array_equal(shares, np.rint(shares / chosen.grid) * chosen.grid)
+
+
+def test_a_share_is_drawn_once_a_round():
+    """Asking again for a round's share repeats it; a second draw would halve the noise."""
+    chosen = calibration()
+    party = Party(pair()[0], settings_of(N), release=NoisyShares.calibrated(chosen), data_norm=1.0)
+    share = party.answer(np.zeros(N))
+    (rows,) = party.settings.blocks
+    np.testing.assert_array_equal(party.share(rows), share)
+    twin = Party(pair()[0], settings_of(N), release=NoisyShares.calibrated(chosen), data_norm=1.0)
+    twin.restore(party.state())
+    np.testing.assert_array_equal(twin.share(rows), share)
+
+
+def test_releases_that_were_not_paid_for_are_refused():
+    with pytest.raises(PrivacyBudgetError, match="6 releases"):
+        transcript(pair()[0], NoisyShares.calibrated(calibration()), 0, rounds=ROUNDS + 1)
+
+
+def test_an_inaccurate_solution_is_not_shared():
+    release = NoisyShares.calibrated(calibration())
+    party = Party(pair()[0], settings_of(N), release=release, data_norm=1.0)
+    party._ridge.values = party._ridge.values * 1.01
+    with pytest.raises(ConvergenceError):
+        party.answer(np.full(N, -1.0))
+
+
+@pytest.mark.parametrize("shape", [(40, 3), (5, 12)])
+def test_released_solutions_lie_in_the_ball(shape):
+    rng = np.random.default_rng(4)
+    n, d = shape
+    chosen = calibrate_shares(1.0, 1e-5, rounds=20, n_samples=n, n_features=d, radius=0.5)
+    party = Party(
+        10 * rng.normal(size=shape),
+        settings_of(n, d, 1e-3),
+        release=NoisyShares.calibrated(chosen),
+        data_norm=2.0,
+    )
+    for _ in range(20):
+        party.answer(rng.normal(size=n) * 100)
+        assert np.linalg.norm(party.coef) * 2.0 <= 0.5
+
+
+@pytest.mark.parametrize("kind", [np.array, sp.csr_array])
+@pytest.mark.parametrize("bound", [0.01, 1.0, 7.3])
+def test_rows_are_clipped_exactly_and_alone(kind, bound):
+    from fractions import Fraction
+
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(60, 7)) * 10.0 ** rng.uniform(-3, 3, (60, 1))
+    X[0] = 0.0
+    X[1] = 1e300
+    X[2] = 1e-300
+    X[3] = X[3] / np.linalg.norm(X[3]) * bound
+    clipped = clipped_rows(kind(X), bound)
+    dense = clipped.toarray() if sp.issparse(clipped) else clipped
+    for row in dense:
+        assert sum(Fraction(value) ** 2 for value in row) <= 1
+    short = np.linalg.norm(X[4:], axis=1) < bound * 0.999
+    np.testing.assert_allclose(dense[4:][short], X[4:][short] / bound, rtol=1e-14)
+    alone = clipped_rows(kind(X[10:11]), bound)
+    np.testing.assert_array_equal(alone.toarray()[0] if sp.issparse(alone) else alone[0], dense[10])
+
+
+def test_repeated_entries_of_a_sparse_row_are_added_before_clipping():
+    X = sp.csr_array((np.ones(40), np.zeros(40, dtype=int), [0, 40]), shape=(1, 2))
+    assert clipped_rows(checked_rows(X, "party"), 1.0).toarray()[0, 0] <= 1
+
+
+def test_unclipped_rows_break_the_promise():
+    """The planted bug: without clipping the last row moves a share by more than C."""
+    chosen = calibration()
+    long = np.ones((N, 1))
+    long[-1] = 100.0
+    party = Party(long, settings_of(N), data_norm=None)
+    assert abs(party.answer(np.full(N, -RADIUS / 2))[-1]) > chosen.sensitivity
+    kept = Party(long, settings_of(N), release=NoisyShares.calibrated(chosen), data_norm=1.0)
+    kept.answer(np.full(N, -RADIUS / 2))
+    assert abs(kept._ridge.product(slice(0, N))[-1]) <= RADIUS
+
+
+def test_statistics_noise():
+    chosen = calibrate_statistics(1.0, 1e-5, n_samples=50)
+    X = np.zeros((50, 6))
+    grams, moments = zip(
+        *(
+            released_statistics(X, np.ones(50), chosen, RandomSource(seed=seed))
+            for seed in range(800)
+        )
+    )
+    grams, moments = np.array(grams), np.array(moments)
+    np.testing.assert_array_equal(grams, grams.transpose(0, 2, 1))
+    diagonal = grams[:, np.arange(6), np.arange(6)].std() / chosen.gram_sigma
+    beside = grams[:, *np.triu_indices(6, 1)].std() / chosen.gram_sigma
+    assert diagonal == pytest.approx(1, abs=0.05)
+    assert beside == pytest.approx(1 / math.sqrt(2), abs=0.05)
+    assert moments.std() / chosen.moment_sigma == pytest.approx(1, abs=0.05)
+    # The Gram matrix, its moment, and other parties' never share a stream.
+    assert abs(np.corrcoef(grams[:, 0, 0], moments[:, 0])[0, 1]) < 0.15
+
+
+def test_statistics_without_noise_are_a_newton_step():
+    rng = np.random.default_rng(6)
+    X = rng.normal(size=(50, 3)) / 10
+    v = rng.uniform(-0.5, 0.5, 50)
+    chosen = dataclasses.replace(
+        calibrate_statistics(1.0, 1e-5, n_samples=50), gram_sigma=1e-9, moment_sigma=1e-9
+    )
+    gram, moment = released_statistics(X, v, chosen, RandomSource(seed=0))
+    coef = coef_from_statistics(gram, moment, chosen, 0.1, 0.25)
+    expected = np.linalg.solve(0.25 * X.T @ X + 0.1 * np.eye(3), X.T @ v)
+    np.testing.assert_allclose(coef, expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
+def test_labels_flip_as_often_as_promised(epsilon):
+    n = 40_000
+    flipped = (randomize_labels(np.ones(n), epsilon, RandomSource(seed=1)) < 0).mean()
+    expected = 1 / (1 + math.exp(epsilon))
+    assert flipped == pytest.approx(expected, abs=5 * math.sqrt(expected / n))
+    fresh = [randomize_labels(np.ones(64), epsilon, RandomSource()) for _ in range(2)]
+    assert (fresh[0] != fresh[1]).any()
+
+
+def test_audit_is_not_blind():
+    """mu of the audited pair, computed: the audit above tests the whole budget, not a part."""
+    chosen = calibration()
+    distance = 2 * RADIUS * (N - 1) / (N + RIDGE)
+    mu = math.sqrt(ROUNDS) * distance / chosen.sigma
+    assert 0.985 < mu <= gaussian_mu(epsilon=1.0, delta=gaussian_delta(mu=1.0, epsilon=1.0))
