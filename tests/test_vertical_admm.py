@@ -115,7 +115,7 @@ def test_jacobi_diverges_where_boyd_converges():
         assert last_residual(rho, "boyd") < 1e-6
 
 
-@pytest.mark.parametrize(("rho", "atol"), [(1e-3, 1e-5), (1e-1, 1e-5), (2.0, 1e-5), (10.0, 1e-2)])
+@pytest.mark.parametrize(("rho", "atol"), [(1e-3, 1e-5), (1e-1, 1e-5), (2.0, 1e-5), (10.0, 3e-2)])
 @pytest.mark.parametrize("over_relaxation", [0.7, 1.0, 1.9])
 def test_boyd_converges_for_every_rho_and_rank(rho, atol, over_relaxation):
     blocks, y = problem(widths=(4, 3))

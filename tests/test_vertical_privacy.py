@@ -8,9 +8,15 @@ import pytest
 import scipy.sparse as sp
 from scipy.stats import beta
 
-from privlr.exceptions import ConvergenceError, PrivacyBudgetError
+from privlr.exceptions import ConvergenceError, InvalidParameterError, PrivacyBudgetError
 from privlr.mechanisms import RandomSource, randomize_labels
-from privlr.privacy import calibrate_shares, calibrate_statistics, gaussian_delta, gaussian_mu
+from privlr.privacy import (
+    Ledger,
+    calibrate_shares,
+    calibrate_statistics,
+    gaussian_delta,
+    gaussian_mu,
+)
 from privlr.vertical import ColumnSpaceNoise, NoisyShares, Party, Settings
 from privlr.vertical._rows import checked_rows, clipped_rows
 from privlr.vertical.statistics import coef_from_statistics, released_statistics
@@ -282,3 +288,28 @@ def test_audit_is_not_blind():
     distance = 2 * RADIUS * (N - 1) / (N + RIDGE)
     mu = math.sqrt(ROUNDS) * distance / chosen.sigma
     assert 0.985 < mu <= gaussian_mu(epsilon=1.0, delta=gaussian_delta(mu=1.0, epsilon=1.0))
+
+
+def test_a_partys_own_ledger_is_charged_once_before_anything_leaves():
+    chosen = calibration()
+    options = {"release": NoisyShares.calibrated(chosen), "data_norm": 1.0}
+    ledger = Ledger(limit=1, delta_limit=0.2)
+    party = Party(pair()[0], settings_of(N), ledger=ledger, name="bank", **options)
+    for _ in range(2):
+        party.answer(np.zeros(N))
+    (charge,) = ledger.charges
+    assert charge.epsilon == 1 and float(charge.delta) == chosen.delta and "bank" in charge.label
+    resumed = Party(pair()[0], settings_of(N), ledger=ledger, **options)
+    resumed.restore(party.state())
+    resumed.answer(np.zeros(N))
+    assert len(ledger.charges) == 1
+    with pytest.raises(PrivacyBudgetError):
+        Party(pair()[0], settings_of(N), ledger=ledger, **options).answer(np.zeros(N))
+    open_book = Ledger()
+    Party(pair()[0], settings_of(N), ledger=open_book).answer(np.zeros(N))
+    assert "no guarantee" in open_book.charges[0].note
+
+
+def test_shares_with_noise_need_a_row_bound():
+    with pytest.raises(InvalidParameterError, match="data_norm"):
+        Party(pair()[0], settings_of(N), release=NoisyShares.calibrated(calibration()))

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from privlr._solvers import prox
+from privlr._solvers import loss, prox
 from privlr._solvers import solve as kernels
 from privlr._validation import check_positive
 from privlr.exceptions import InvalidParameterError
@@ -21,13 +21,15 @@ __all__ = [
     "SolveResult",
     "choose_method",
     "logistic_prox",
+    "loss_gradient",
     "make_design",
     "minimize",
     "solve",
     "well_formed",
 ]
 
-#: The z-minimisation of ADMM for the logistic loss, over arrays.
+#: Loss, slope and curvature over arrays, and the z-minimisation of ADMM.
+loss_gradient = loss.loss_gradient
 logistic_prox = prox.logistic_prox
 
 #: Newton's method factors a width x width matrix; beyond this L-BFGS is quicker.

@@ -31,6 +31,8 @@ class ShareCalibration:
 
     Attributes
     ----------
+    epsilon, delta : float
+        Cost of all releases together.
     rounds : int
         Releases that are paid for.
     mu : float
@@ -46,6 +48,8 @@ class ShareCalibration:
         Standard deviation of the noise, and the spacing that the sum is rounded to.
     """
 
+    epsilon: float
+    delta: float
     rounds: int
     mu: float
     radius: float
@@ -132,6 +136,7 @@ def share_sensitivity(*, radius: float, clip: float, alpha: float) -> float:
         return 2 * b
 
     def best(constant: float, slope: float, curvature: float) -> float:
+        """Largest constant + slope r - curvature r^2 for r from 0 to 2b."""
         r = min(max(slope / (2 * curvature), 0.0), 2 * b)
         return constant + slope * r - curvature * r * r
 
@@ -246,6 +251,8 @@ def calibrate_shares(
     sensitivity = math.sqrt(ideal**2 + 2 * optimality) + 2 * product
     sigma = sensitivity * math.sqrt(rounds * n_parties) / mu * (1 + 2.0**-45)
     return ShareCalibration(
+        epsilon=epsilon,
+        delta=delta,
         rounds=rounds,
         mu=mu,
         radius=radius,

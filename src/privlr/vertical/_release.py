@@ -26,7 +26,12 @@ class ExactShares:
     clip: float = np.inf
     needs_spectrum = False
 
-    def settle(self, ridge: Ridge, target: Array, round: int, random: RandomSource) -> None:
+    @property
+    def cost(self) -> tuple[float, float, str]:
+        """Epsilon and delta of all releases, and a note for the ledger."""
+        return 0.0, 0.0, "no guarantee: the shares are not protected"
+
+    def settle(self, ridge: Ridge, target: Array | None, round: int, random: RandomSource) -> None:
         """Look at a new solution, before any of it is shared."""
 
     def publish(self, share: Array, round: int, start: int, random: RandomSource) -> Array:
@@ -51,7 +56,13 @@ class NoisyShares(ExactShares):
         """Release under a calibration."""
         return cls(calibration.radius, calibration.clip, calibration)
 
-    def settle(self, ridge: Ridge, target: Array, round: int, random: RandomSource) -> None:
+    @property
+    def cost(self) -> tuple[float, float, str]:
+        """Epsilon and delta of all releases, and a note for the ledger."""
+        assert self.calibration is not None
+        return self.calibration.epsilon, self.calibration.delta, ""
+
+    def settle(self, ridge: Ridge, target: Array | None, round: int, random: RandomSource) -> None:
         """Make sure of the ball and of the variational inequality that the noise assumes.
 
         Raises
@@ -59,7 +70,7 @@ class NoisyShares(ExactShares):
         ConvergenceError
             The computed solution is not accurate enough; nothing is released.
         """
-        assert self.calibration is not None
+        assert self.calibration is not None and target is not None
         radius, (n, d) = self.calibration.radius, ridge.shape
         largest = radius * (1 - (d + n + 32) * UNIT)
         length = float(np.linalg.norm(ridge.coef))
@@ -80,6 +91,13 @@ class NoisyShares(ExactShares):
             )
 
     def publish(self, share: Array, round: int, start: int, random: RandomSource) -> Array:
+        """Add the noise.
+
+        Raises
+        ------
+        PrivacyBudgetError
+            Every release that was paid for has been made.
+        """
         assert self.calibration is not None
         if round > self.calibration.rounds:
             raise PrivacyBudgetError(f"{self.calibration.rounds} releases were paid for, not more")
@@ -102,7 +120,7 @@ class ColumnSpaceNoise(ExactShares):
     sigma: float = 0.0
     needs_spectrum = True
 
-    def settle(self, ridge: Ridge, target: Array, round: int, random: RandomSource) -> None:
+    def settle(self, ridge: Ridge, target: Array | None, round: int, random: RandomSource) -> None:
         """Perturb the coefficients."""
         values, vectors = ridge.values, ridge.vectors
         normal = add_gaussian_noise(

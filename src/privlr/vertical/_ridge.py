@@ -15,6 +15,11 @@ from scipy.linalg.blas import dsyrk
 __all__ = ["DualRidge", "PrimalRidge", "Ridge", "gram", "make_ridge"]
 
 Array = NDArray[np.float64]
+UNIT = 2.0**-53
+
+#: An explicit inverse is used where its relative error, at most some d u times the condition
+#: number, is below this.
+INVERSE_ERROR = 1e-9
 
 
 def gram(X: Any) -> Array:
@@ -64,6 +69,7 @@ class Ridge(ABC):
         spectral: bool = False,
     ) -> None:
         self.alpha, self.radius, self.shape = alpha, radius, X.shape
+        self._inverse: Array | None = None
         self.values: Array
         self.vectors: Array
         self.rows = {rows.start: X[rows] for rows in blocks}
@@ -74,8 +80,12 @@ class Ridge(ABC):
             values, self.vectors = eigh(matrix, overwrite_a=True, check_finite=False)
             self.values = np.maximum(values, 0.0)
         else:
+            bound = len(matrix) * UNIT * (1 + np.trace(matrix) / alpha)
             matrix[np.diag_indices_from(matrix)] += alpha
             self._factor = cho_factor(matrix, overwrite_a=True, check_finite=False)
+            if bound < INVERSE_ERROR:
+                # One product with the inverse takes a fraction of two triangular solves.
+                self._inverse = cho_solve(self._factor, np.eye(len(matrix)), overwrite_b=True)
 
     @abstractmethod
     def _kernel_of(self, X: Any) -> Array:
@@ -105,6 +115,8 @@ class Ridge(ABC):
             rotated = self.vectors.T @ self._input
             rotated /= self.values + (self.alpha + self._multiplier(rotated))
             self.solution = self.vectors @ rotated
+        elif self._inverse is not None:
+            self.solution = self._inverse @ self._input
         else:
             self.solution = cho_solve(self._factor, self._input, check_finite=False)
         self._input = np.zeros_like(self._input)
@@ -137,12 +149,15 @@ class PrimalRidge(Ridge):
 
     @property
     def coef(self) -> Array:
+        """See `Ridge`."""
         return self.solution
 
     def absorb(self, rows: slice, target: Array) -> None:
+        """See `Ridge`."""
         self._input += target @ self.rows[rows.start]
 
     def product(self, rows: slice) -> Array:
+        """See `Ridge`."""
         product: Array = self.rows[rows.start] @ self.solution
         return product
 
@@ -157,18 +172,22 @@ class DualRidge(Ridge):
 
     @property
     def coef(self) -> Array:
+        """See `Ridge`."""
         coef: Array = self.solution @ self._matrix
         return coef
 
     def absorb(self, rows: slice, target: Array) -> None:
+        """See `Ridge`."""
         self._input[rows] = target
 
     def product(self, rows: slice) -> Array:
+        """See `Ridge`."""
         product: Array = self._kernel[rows] @ self.solution
         return product
 
     @property
     def squared_norm(self) -> float:
+        """See `Ridge`."""
         return float(self.solution @ (self._kernel @ self.solution))
 
     def _weights(self) -> Array:

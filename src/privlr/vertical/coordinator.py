@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privlr.exceptions import InvalidParameterError
-from privlr.optimize import logistic_prox
+from privlr.optimize import logistic_prox, loss_gradient
 from privlr.vertical.settings import Settings
 
 __all__ = ["Coordinator", "Residuals"]
@@ -125,7 +125,7 @@ class Coordinator:
         center = self.center[rows]
         new = logistic_prox(center, self._zeros[rows], labels, c=1.0, rho=self.settings.rho)
         change, dual = new - old, center - new
-        seen.loss += float(np.logaddexp(0.0, -labels * total).sum())
+        seen.loss += loss_gradient(total, labels)[0]
         seen._primal += float(gap @ gap)
         seen._dual += float(change @ change)
         seen._scores += float(total @ total)

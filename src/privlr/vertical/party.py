@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from privlr.exceptions import InvalidParameterError
 from privlr.mechanisms import RandomSource
-from privlr.vertical._release import ExactShares
+from privlr.privacy import Ledger
+from privlr.vertical._release import ExactShares, NoisyShares
 from privlr.vertical._ridge import make_ridge
 from privlr.vertical._rows import checked_rows, clipped_rows
 from privlr.vertical.settings import Settings
@@ -42,13 +43,16 @@ class Party:
         What is done to a share before it leaves.
     data_norm : float or None, default=None
         Bound that every row is clipped to, one by one; needed by `NoisyShares`.
+    ledger : Ledger or None, default=None
+        The party's own, charged for every release of the run before the first is made.
     random : RandomSource or None, default=None
         Where noise comes from; None for the operating system.
 
     Raises
     ------
     InvalidParameterError
-        The rows are not finite, empty, or of the wrong number; the error names the party.
+        The rows are not finite, empty, or of the wrong number, the error names the party; or
+        shares need a `data_norm`.
     """
 
     def __init__(
@@ -59,14 +63,17 @@ class Party:
         name: str = "party",
         release: ExactShares | None = None,
         data_norm: float | None = None,
+        ledger: Ledger | None = None,
         random: RandomSource | None = None,
     ) -> None:
         rows = checked_rows(X, name)
         if rows.shape[0] != settings.n_samples:
             raise InvalidParameterError(name, f"of {settings.n_samples} rows", rows.shape[0])
+        if data_norm is None and isinstance(release, NoisyShares):
+            raise InvalidParameterError("data_norm", "given, for shares with noise", None)
         self.name, self.settings = name, settings
         self.release = release or ExactShares()
-        self._random = random or RandomSource()
+        self._random, self._ledger = random or RandomSource(), ledger
         self._scale = 1.0 if data_norm is None else data_norm
         if data_norm is not None:
             rows = clipped_rows(rows, data_norm)
@@ -79,7 +86,8 @@ class Party:
         )
         n = settings.n_samples
         self._anchor, self._message = np.zeros(n), np.zeros(n)
-        self._target, self._share = np.zeros(n), np.zeros(n)
+        self._share = np.zeros(n)
+        self._target = np.zeros(n) if np.isfinite(self.release.clip) else None
         self._round, self._shared = 0, n
 
     @property
@@ -130,12 +138,15 @@ class Party:
         """
         anchor = self._anchor[rows]
         if self._round:
-            anchor += self.settings.over_relaxation * (
-                self._share[rows] - anchor + self._message[rows]
-            )
+            step = self._share[rows] - anchor
+            step += self._message[rows]
+            step *= self.settings.over_relaxation
+            anchor += step
         self._message[rows] = message
-        target = np.clip(anchor - 2 * message, -self.release.clip, self.release.clip)
-        self._target[rows] = target
+        target = anchor - 2 * message
+        if self._target is not None:
+            np.clip(target, -self.release.clip, self.release.clip, out=target)
+            self._target[rows] = target
         self._ridge.absorb(rows, target)
 
     def advance(self) -> None:
@@ -145,7 +156,14 @@ class Party:
         ------
         ConvergenceError
             The solution is not accurate enough for its noise.
+        PrivacyBudgetError
+            The ledger does not hold the cost of the run.
         """
+        if self._ledger is not None and not self._round:
+            *cost, note = self.release.cost
+            if self._random.seed is not None:
+                note = f"{note} seeded: not private".strip()
+            self._ledger.charge(f"vertical run of {self.name}", *cost, note=note)
         self._ridge.solve()
         self._round += 1
         self._shared = 0

@@ -10,7 +10,7 @@ from privlr.exceptions import InvalidParameterError
 __all__ = ["Settings"]
 
 #: Rows of all parties that are worked on together: they should stay in a processor's cache.
-BLOCK_VALUES = 2**16
+BLOCK_VALUES = 2**19
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,6 +64,6 @@ class Settings:
     @property
     def blocks(self) -> tuple[slice, ...]:
         """The blocks of rows that sums run over, in order; they fix every rounding."""
-        size = min(max(BLOCK_VALUES // self.n_features, 128), 4096)
+        size = min(max(BLOCK_VALUES // self.n_features, 128), 8192)
         starts = range(0, self.n_samples, size)
         return tuple(slice(i, min(i + size, self.n_samples)) for i in starts)

@@ -1,0 +1,272 @@
+"""Repeat the experiments on ADMM sharing, and add what they leave out.
+
+    PRIVLR_DATA=... python bench/reproduce_admm.py [--out out/admm] [--repeats 3]
+
+Each measurement is appended to a CSV file as soon as it is there; a run that was stopped
+continues where it stopped. Noise is seeded, so that a run can be repeated.
+"""
+
+from __future__ import annotations
+
+import csv
+import warnings
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import astuple, dataclass
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from admm_figures import draw
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+from sklearn.metrics import roc_auc_score
+
+from privlr import solve
+from privlr.datasets import load_a9a, load_gisette_like
+from privlr.exceptions import PrivacyWarning
+from privlr.stacking import FeatureStackingClassifier
+from privlr.vertical import VerticalLogisticRegression, fdml_sgd
+
+DELTA = 1e-5
+EPSILONS = (1.0, 2.0, 4.0, 8.0, 16.0)
+EPOCHS = 40
+HEADER = ["figure", "data", "method", "setting", "repeat", "epoch", "objective", "log_loss", "auc"]
+
+
+@dataclass(frozen=True)
+class Data:
+    """A data set, cut into the parties' columns; labels -1 and +1."""
+
+    X: Any
+    y: Any
+    X_test: Any
+    y_test: Any
+    columns: tuple[range, ...]
+    norms: tuple[float, ...]  # public bounds on a row of each party
+
+    @property
+    def l2(self) -> float:
+        """lambda of the mean objective: 1 in sum form."""
+        return 1 / len(self.y)
+
+    def parties(self, X: Any) -> list[Any]:
+        """The columns of each party."""
+        return [X[:, part.start : part.stop] for part in self.columns]
+
+    def scores(self, coef: Any, intercept: float = 0.0) -> tuple[float, float, float]:
+        """Training objective, test log loss and test AUC of coefficients."""
+        loss = np.logaddexp(0, -self.y * (self.X @ coef + intercept)).mean()
+        raw = self.X_test @ coef + intercept
+        penalty = self.l2 / 2 * (coef @ coef + intercept**2)
+        test = np.logaddexp(0, -self.y_test * raw).mean()
+        return loss + penalty, test, roc_auc_score(self.y_test, raw)
+
+
+@cache
+def data(name: str) -> Data:
+    """Load a data set in the split of the publication."""
+    if name == "a9a":  # the first 8 and the last 6 attributes of the census form
+        found, bounds, norms = load_a9a(), (0, 66, 123), (8**0.5, 6**0.5)
+    else:
+        found, bounds, norms = load_gisette_like(), (0, 2000, 4000, 5000), (1.0, 1.0, 1.0)
+    columns = tuple(map(range, bounds, bounds[1:]))
+    X, X_test = (M.astype(np.float64) for M in (found.X_train, found.X_test))
+    return Data(X, found.y_train, X_test, found.y_test, columns, norms)
+
+
+def vertical(d: Data, repeat: int, **options: Any) -> VerticalLogisticRegression:
+    """Fit; the noise of a repeat is its own."""
+    model = VerticalLogisticRegression(
+        d.columns,
+        l2_reg_strength=d.l2,
+        fit_intercept=False,
+        random_state=repeat if "epsilon" in options else None,
+        **options,
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PrivacyWarning)
+        return model.fit(d.X, d.y)
+
+
+def admm_curve(d: Data, form: str, rho: float, over_relaxation: float) -> list[tuple[Any, ...]]:
+    """Objective and test loss after each round."""
+    model = VerticalLogisticRegression(
+        d.columns,
+        l2_reg_strength=d.l2,
+        fit_intercept=False,
+        form=form,
+        rho=rho,
+        over_relaxation=over_relaxation,
+        max_iter=EPOCHS,
+        tol=0,
+    ).fit(d.X, d.y, eval_set=(d.X_test, d.y_test))
+    return [(it.round, it.objective, it.test_log_loss, "") for it in model.history_]
+
+
+def sgd_curve(d: Data, learning_rate: float) -> list[tuple[Any, ...]]:
+    """Objective and test loss after each epoch."""
+    rows: list[tuple[Any, ...]] = []
+    fdml_sgd(
+        d.parties(d.X),
+        d.y,
+        l2_reg_strength=d.l2,
+        learning_rate=learning_rate,
+        epochs=EPOCHS,
+        callback=lambda epoch, coefs: rows.append((epoch, *d.scores(np.concatenate(coefs)))),
+    )
+    return rows
+
+
+def stacked(d: Data, epsilon: float, repeat: int) -> Any:
+    """PST-F with a group for each party, none of whose rows is clipped."""
+    importance = np.concatenate(
+        [
+            np.full(len(part), norm / len(part))
+            for part, norm in zip(d.columns, d.norms, strict=True)
+        ]
+    )
+    model = FeatureStackingClassifier(
+        epsilon,
+        groups=d.columns,
+        importance=importance,
+        data_norm=sum(d.norms),
+        loss="capped",
+        classes=[-1, 1],
+        random_state=repeat,
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PrivacyWarning)
+        model.fit(d.X, d.y)
+    raw = np.log(model.predict_proba(d.X_test))
+    raw = raw[:, 1] - raw[:, 0]
+    return "", np.logaddexp(0, -d.y_test * raw).mean(), roc_auc_score(d.y_test, raw)
+
+
+def alone(d: Data, which: slice) -> Any:
+    """A model of some columns, without noise."""
+    coef = np.zeros(d.X.shape[1])
+    coef[which] = solve(d.X[:, which], d.y, l2_reg_strength=d.l2).coef
+    return d.scores(coef)
+
+
+#: What each private method adds to epsilon and delta.
+PRIVATE: dict[str, dict[str, Any]] = {
+    "shares, rho=.05": {"rho": 0.05},
+    "shares, rho=.2": {"rho": 0.2},
+    "statistics, labels": {"release": "statistics"},
+    "statistics, residuals": {"release": "statistics", "targets": "residuals"},
+    "published, 10 rounds": {"mechanism": "published", "max_iter": 10, "tol": 0},
+}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One fit: where its results belong."""
+
+    figure: str
+    data: str
+    method: str
+    setting: float
+    repeat: int = 0
+
+    def run(self) -> list[tuple[Any, ...]]:
+        """Return rows of epoch, objective, test log loss and AUC."""
+        d = data(self.data)
+        if self.figure == "curves":
+            if self.method == "SGD":
+                return sgd_curve(d, self.setting)
+            form = "jacobi" if self.method == "ADMM, Jacobi" else "boyd"
+            return admm_curve(d, form, self.setting, 1.0 if form == "jacobi" else 1.6)
+        if self.method == "centralised":
+            return [(0, *alone(d, slice(None)))]
+        if self.method == "first party alone":
+            return [(0, *alone(d, slice(0, len(d.columns[0]))))]
+        if self.method == "PST-F":
+            return [(0, *stacked(d, self.setting, self.repeat))]
+        options = {"data_norm": d.norms, **PRIVATE[self.method]}
+        model = vertical(d, self.repeat, epsilon=self.setting, delta=DELTA, **options)
+        return [(0, *d.scores(model.coef_[0]))]
+
+
+def cells(repeats: int) -> Iterator[Cell]:
+    """All fits, the quick ones first."""
+    for name in ("a9a", "gisette-like"):
+        for rho in (0.02, 0.05, 0.1):
+            yield Cell("curves", name, "ADMM, Boyd", rho)
+        for rho in (0.1, 0.2, 0.4, 0.8):
+            yield Cell("curves", name, "ADMM, Jacobi", rho)
+        for rate in (0.3, 1.0, 3.0, 10.0, 30.0):
+            yield Cell("curves", name, "SGD", rate if name == "a9a" else 10 * rate)
+        for method in ("centralised", "first party alone"):
+            yield Cell("privacy", name, method, 0.0)
+    for name in ("a9a", "gisette-like"):
+        for method in (*PRIVATE, "PST-F"):
+            for epsilon in EPSILONS:
+                for repeat in range(repeats if name == "a9a" else 1):
+                    yield Cell("privacy", name, method, epsilon, repeat)
+
+
+def done(path: Path) -> set[tuple[str, ...]]:
+    """Keys that a file holds; a half-written last line is cut off."""
+    if not path.exists():
+        path.write_text(",".join(HEADER) + "\n")
+    whole = path.read_text().rpartition("\n")[0] + "\n"
+    path.write_text(whole)
+    return {tuple(row[:5]) for row in csv.reader(whole.splitlines()[1:])}
+
+
+def summarise(path: Path, console: Console) -> None:
+    """Print the table at equal epsilon."""
+    found: dict[str, dict[tuple[str, float], list[tuple[float, float]]]] = defaultdict(
+        lambda: defaultdict(list)
+    )
+    with path.open() as stream:
+        for row in csv.DictReader(stream):
+            if row["figure"] == "privacy":
+                key = row["method"], float(row["setting"])
+                found[row["data"]][key].append((float(row["auc"]), float(row["log_loss"])))
+    for name, values in found.items():
+        table = Table("", *(f"eps {e:g}" for e in EPSILONS), title=f"{name}: AUC / log loss")
+        for method in dict.fromkeys(method for method, _ in values):
+            table.add_row(
+                method,
+                *(
+                    "{:.3f} / {:.3f}".format(*np.mean(values[key], axis=0))
+                    if (key := (method, e if (method, e) in values else 0.0)) in values
+                    else ""
+                    for e in EPSILONS
+                ),
+            )
+        console.print(table)
+
+
+def main(
+    out: Annotated[Path, typer.Option(help="Where CSV and figures go.")] = Path("out/admm"),
+    repeats: Annotated[int, typer.Option(help="Noise draws on a9a.")] = 3,
+) -> None:
+    """Run what is missing, then draw and print."""
+    out.mkdir(parents=True, exist_ok=True)
+    path, console = out / "results.csv", Console(stderr=True, width=110)
+    finished, wanted = done(path), list(cells(repeats))
+    with Progress(console=console) as progress, path.open("a", newline="") as stream:
+        bar = progress.add_task("fits", total=len(wanted))
+        writer = csv.writer(stream, lineterminator="\n")
+        for cell in wanted:
+            key = tuple(str(value) for value in astuple(cell))
+            progress.update(
+                bar, advance=1, description=f"{cell.data} {cell.method} {cell.setting:g}"
+            )
+            if key not in finished:
+                writer.writerows([[*key, *row] for row in cell.run()])
+                stream.flush()
+    for figure in draw(path, out):
+        console.print(str(figure))
+    summarise(path, console)
+
+
+if __name__ == "__main__":
+    typer.run(main)
