@@ -19,10 +19,11 @@ COLOURS = {
     "shares, rho=.2": "#56B4E9",
     "statistics, labels": "#009E73",
     "statistics, residuals": "#E69F00",
+    "statistics, randomised labels": "#000000",
     "PST-F": "#CC79A7",
     "published, 10 rounds": "0.45",
 }
-MARKERS = dict(zip(COLOURS, "osDos^vPx", strict=True))
+MARKERS = dict(zip(COLOURS, "osDos^vhPx", strict=True))
 TITLES = {"a9a": "a9a, columns 66 | 57", "gisette-like": "GISETTE-like, 2,000 | 2,000 | 1,000"}
 
 Curves = dict[str, dict[tuple[str, float], list[list[float]]]]

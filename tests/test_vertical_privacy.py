@@ -313,3 +313,25 @@ def test_a_partys_own_ledger_is_charged_once_before_anything_leaves():
 def test_shares_with_noise_need_a_row_bound():
     with pytest.raises(InvalidParameterError, match="data_norm"):
         Party(pair()[0], settings_of(N), release=NoisyShares.calibrated(calibration()))
+
+
+def test_seeded_parties_rounds_and_blocks_have_streams_of_their_own():
+    """Reused noise would cancel in differences, and a test that is seeded would not see it."""
+    n = 2000
+    settings = Settings(
+        n_samples=n, n_parties=2, n_features=3000, ridge=1.0, rho=1.0, over_relaxation=1.0
+    )
+    release = NoisyShares.calibrated(
+        calibrate_shares(1.0, 1e-5, rounds=2, n_samples=n, n_features=1)
+    )
+    blocks = settings.blocks
+    assert len(blocks) > 2
+    shares = []
+    for i in range(2):
+        source = RandomSource(seed=1).at("party", i)
+        party = Party(np.zeros((n, 1)), settings, release=release, data_norm=1.0, random=source)
+        for _ in range(2):
+            share = party.answer(np.zeros(n))
+            shares += [share[rows][:80] for rows in blocks]
+    correlation = np.corrcoef(shares) - np.eye(len(shares))
+    assert np.abs(correlation).max() < 0.5

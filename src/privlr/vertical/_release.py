@@ -102,7 +102,10 @@ class NoisyShares(ExactShares):
         if round > self.calibration.rounds:
             raise PrivacyBudgetError(f"{self.calibration.rounds} releases were paid for, not more")
         return add_gaussian_noise(
-            share, self.calibration.sigma, self.calibration.grid, random.at("share", round, start)
+            share,
+            self.calibration.sigma,
+            self.calibration.grid,
+            random.at(*random.part, "share", round, start),
         )
 
 
@@ -124,7 +127,7 @@ class ColumnSpaceNoise(ExactShares):
         """Perturb the coefficients."""
         values, vectors = ridge.values, ridge.vectors
         normal = add_gaussian_noise(
-            np.zeros(len(values)), 1.0, 2.0**-30, random.at("coefficients", round)
+            np.zeros(len(values)), 1.0, 2.0**-30, random.at(*random.part, "coefficients", round)
         )
         kept = values > 1e-10 * values[-1]
         # The share X x then carries noise N(0, sigma^2 P), P the projection on the columns.
