@@ -169,16 +169,12 @@ class Party:
         self._shared = 0
         self.release.settle(self._ridge, self._target, self._round, self._random)
 
-    def answer(self, message: Array) -> Array:
-        """Run a whole round: absorb a message, solve, and release the share.
+    def update(self, message: Array) -> None:
+        """Take a whole message and solve, without a release; the end of a run with noise.
 
         Parameters
         ----------
         message : ndarray of shape (n_samples,)
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
 
         Raises
         ------
@@ -191,6 +187,19 @@ class Party:
         for rows in self.settings.blocks:
             self.absorb(rows, message[rows])
         self.advance()
+
+    def answer(self, message: Array) -> Array:
+        """Run a whole round: `update`, and release the share.
+
+        Parameters
+        ----------
+        message : ndarray of shape (n_samples,)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        self.update(message)
         return np.concatenate([self.share(rows) for rows in self.settings.blocks])
 
     def state(self) -> dict[str, Any]:
