@@ -8,6 +8,7 @@ import pytest
 from dp_accounting import pld
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.optimize import brentq
 
 from privlr.exceptions import InvalidParameterError
 from privlr.privacy import (
@@ -181,14 +182,20 @@ def test_composition_against_dp_accounting(rounds, epsilon):
     assert accountant.get_epsilon(1e-5) == pytest.approx(epsilon, rel=2e-3)
 
 
-def test_the_usual_recipe_needs_many_times_more_noise():
-    rounds, epsilon, delta = 10, 1.0, 1e-5
+@pytest.mark.parametrize("rounds", [5, 50])
+@pytest.mark.parametrize("epsilon", [0.5, 2.0])
+def test_the_usual_recipe_needs_seven_to_eight_times_the_noise(rounds, epsilon):
+    """Advanced composition of rounds calibrated by sqrt(2 log(1.25/delta))."""
+    delta = 1e-5
     chosen = calibrate_shares(epsilon, delta, rounds=rounds, n_samples=100, n_features=3)
-    # Advanced composition of rounds calibrated by sqrt(2 log(1.25/delta)).
-    split = delta / (2 * rounds)
-    each = epsilon / (2 * math.sqrt(2 * rounds * math.log(2 / delta)))
-    usual = math.sqrt(2 * math.log(1.25 / split)) * chosen.sensitivity / each
-    assert 3 < usual / chosen.sigma
+
+    def composed(each):
+        spread = math.sqrt(2 * rounds * math.log(2 / delta)) * each
+        return spread + rounds * each * math.expm1(each)
+
+    each = brentq(lambda e: composed(e) - epsilon, 1e-9, 10)
+    usual = math.sqrt(2 * math.log(1.25 / (delta / 2 / rounds))) * chosen.sensitivity / each
+    assert 7 < usual / chosen.sigma < 8.3
 
 
 def test_statistics():

@@ -175,6 +175,7 @@ def test_a_changed_sample_costs_more_than_a_changed_part(data):
         ({"mechanism": "published"}, "epsilon"),
         ({**PRIVATE, "epsilon": 0}, "epsilon"),
         ({**PRIVATE, "epsilon": True}, "epsilon"),
+        ({**PRIVATE, "epsilon": 1e17}, "epsilon"),
         ({**PRIVATE, "delta": 1.0}, "delta"),
         ({**PRIVATE, "data_norm": 0}, "data_norm"),
         ({**PRIVATE, "data_norm": [1.0, 2.0]}, "data_norm"),
@@ -284,3 +285,11 @@ def test_interrupt_keeps_the_coefficients_and_then_raises(data):
     whole = VerticalLogisticRegression(PARTS, max_iter=4, tol=0).fit(X, y)
     np.testing.assert_array_equal(model.coef_, whole.coef_)
     np.testing.assert_array_equal(model.predict(X), whole.predict(X))
+
+
+@pytest.mark.parametrize("epsilon", [1e-9, 1e16])
+@pytest.mark.parametrize("release", ["shares", "statistics"])
+def test_extreme_budgets(data, epsilon, release):
+    X, y = data
+    options = {**PRIVATE, "epsilon": epsilon, "release": release}
+    assert np.isfinite(VerticalLogisticRegression(PARTS, **options).fit(X, y).coef_).all()

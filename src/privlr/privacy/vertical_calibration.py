@@ -21,6 +21,8 @@ __all__ = [
 ]
 
 UNIT = 2.0**-53
+#: Beyond it mu and epsilon are too flat in each other to be told apart; there is no privacy left.
+LARGEST_EPSILON = 1e16
 #: Share of a round's rounded noise that one step of the public grid is.
 GRID_SHARE = 2.0**-10
 
@@ -80,19 +82,22 @@ class StatisticsCalibration:
     moment_sigma: float
 
 
-def noise_grid(sigma: float) -> float:
-    """Spacing of the public grid for noise of this size.
+def noise_grid(sigma: float, largest: float) -> float:
+    """Spacing of the public grid that numbers with noise are rounded to.
 
     Parameters
     ----------
     sigma : float
+        Size of the noise.
+    largest : float
+        Public bound on the numbers, which must be less than 2^46 steps.
 
     Returns
     -------
     float
         A power of two, some thousandth of sigma: rounding to it adds nothing noticeable.
     """
-    return 2.0 ** math.floor(math.log2(sigma * GRID_SHARE))
+    return 2.0 ** math.floor(math.log2(max(sigma, largest * 2.0**-34) * GRID_SHARE))
 
 
 def share_sensitivity(*, radius: float, clip: float, alpha: float) -> float:
@@ -199,7 +204,7 @@ def calibrate_shares(
     Parameters
     ----------
     epsilon : float
-        Positive.
+        Positive, at most 1e16.
     delta : float
         Strictly between 0 and 1.
     rounds : int
@@ -237,7 +242,7 @@ def calibrate_shares(
 
     **Not covered.** Labels, and anything computed from the coefficients afterwards.
     """
-    mu = gaussian_mu(epsilon=check_positive("epsilon", epsilon), delta=delta)
+    mu = gaussian_mu(epsilon=check_positive("epsilon", epsilon, high=LARGEST_EPSILON), delta=delta)
     rounds, n_parties = check_integer("rounds", rounds), check_integer("n_parties", n_parties)
     n, d = check_integer("n_samples", n_samples), check_integer("n_features", n_features)
     bound = radius if clip is None else clip
@@ -260,7 +265,7 @@ def calibrate_shares(
         sensitivity=sensitivity,
         optimality=optimality,
         sigma=sigma,
-        grid=noise_grid(sigma),
+        grid=noise_grid(sigma, radius),
     )
 
 
@@ -279,7 +284,7 @@ def calibrate_statistics(
     Parameters
     ----------
     epsilon : float
-        Positive.
+        Positive, at most 1e16.
     delta : float
         Strictly between 0 and 1.
     n_samples : int
@@ -319,7 +324,7 @@ def calibrate_statistics(
 
     **Not covered.** Labels and features of the party that chooses the targets.
     """
-    mu = gaussian_mu(epsilon=check_positive("epsilon", epsilon), delta=delta)
+    mu = gaussian_mu(epsilon=check_positive("epsilon", epsilon, high=LARGEST_EPSILON), delta=delta)
     n = check_integer("n_samples", n_samples)
     if not 0 < gram_share < 1:
         raise InvalidParameterError("gram_share", "strictly between 0 and 1", gram_share)

@@ -19,29 +19,45 @@ Array = NDArray[np.float64]
 
 
 class Residuals:
-    """What one round showed the coordinator.
+    """What one round showed the coordinator, added up over its blocks.
+
+    Parameters
+    ----------
+    rho : float
 
     Attributes
     ----------
     loss : float
         Summed logistic loss of the shares received.
-    primal, dual : float
-        Norms of (sum of shares - z) and of rho times the change of z.
     """
 
-    def __init__(self) -> None:
-        self.loss = self._primal = self._dual = self._scores = self._z = self._y = 0.0
-        self.rho = 0.0
+    def __init__(self, rho: float) -> None:
+        self.rho, self.loss = rho, 0.0
+        self._squares = dict.fromkeys(("gap", "change", "total", "z", "dual"), 0.0)
+
+    def add(self, loss: float, **vectors: Array) -> None:
+        """Add a block.
+
+        Parameters
+        ----------
+        loss : float
+            Of the block.
+        gap, change, total, z, dual : ndarray of shape (n_rows,)
+            Sum of shares minus z, change of z, sum of shares, z, dual over rho.
+        """
+        self.loss += loss
+        for name, vector in vectors.items():
+            self._squares[name] += float(vector @ vector)
 
     @property
     def primal(self) -> float:
         """Norm of the sum of shares minus z."""
-        return math.sqrt(self._primal)
+        return math.sqrt(self._squares["gap"])
 
     @property
     def dual(self) -> float:
         """Rho times the norm of the change of z."""
-        return self.rho * math.sqrt(self._dual)
+        return self.rho * math.sqrt(self._squares["change"])
 
     def converged(self, n_samples: int, tol: float) -> bool:
         """Compare both with their tolerances (Boyd et al. 2011, section 3.3.1).
@@ -56,10 +72,10 @@ class Residuals:
         -------
         bool
         """
-        scale = math.sqrt(max(self._scores, self._z))
-        return self.primal <= tol * (math.sqrt(n_samples) + scale) and self.dual <= tol * (
-            math.sqrt(n_samples) * self.rho + self.rho * math.sqrt(self._y)
-        )
+        scores = max(self._squares["total"], self._squares["z"])
+        primal = math.sqrt(n_samples) + math.sqrt(scores)
+        dual = self.rho * (math.sqrt(n_samples) + math.sqrt(self._squares["dual"]))
+        return self.primal <= tol * primal and self.dual <= tol * dual
 
 
 class Coordinator:
@@ -92,7 +108,7 @@ class Coordinator:
         self.settings = settings
         self.center, self.z = np.zeros_like(self.y), np.zeros_like(self.y)
         self._zeros = np.zeros(len(self.y))
-        self.residuals = Residuals()
+        self.residuals = Residuals(settings.rho)
 
     @property
     def dual(self) -> Array:
@@ -102,8 +118,7 @@ class Coordinator:
 
     def begin(self) -> None:
         """Begin a round: forget the residuals of the last one."""
-        self.residuals = Residuals()
-        self.residuals.rho = self.settings.rho
+        self.residuals = Residuals(self.settings.rho)
 
     def step(self, rows: slice, total: Array) -> Array:
         """Take a block of the sum of all shares, and give that block of the next message.
@@ -119,18 +134,14 @@ class Coordinator:
         -------
         ndarray of shape (n_rows,)
         """
-        labels, old, seen = self.y[rows], self.z[rows], self.residuals
+        labels, old = self.y[rows], self.z[rows]
         gap = total - old
         self.center[rows] += self.settings.over_relaxation * gap
         center = self.center[rows]
         new = logistic_prox(center, self._zeros[rows], labels, c=1.0, rho=self.settings.rho)
-        change, dual = new - old, center - new
-        seen.loss += loss_gradient(total, labels)[0]
-        seen._primal += float(gap @ gap)
-        seen._dual += float(change @ change)
-        seen._scores += float(total @ total)
-        seen._z += float(new @ new)
-        seen._y += float(dual @ dual)
+        dual = center - new
+        loss = loss_gradient(total, labels)[0]
+        self.residuals.add(loss, gap=gap, change=new - old, total=total, z=new, dual=dual)
         self.z[rows] = new
         message: Array = dual / self.settings.averaged
         return message

@@ -52,18 +52,20 @@ def released_statistics(
 
     **Not covered.** How long the call takes.
     """
-    d, sigma = X.shape[1], calibration.gram_sigma
+    d, sigma, largest = X.shape[1], calibration.gram_sigma, 2.0 * X.shape[0]
     upper = np.triu_indices(d, 1)
     exact = gram(X)
     flat = np.concatenate([np.diag(exact), np.sqrt(2) * exact[upper]])
-    flat = add_gaussian_noise(flat, sigma, noise_grid(sigma), random.at(*random.part, "gram"))
+    flat = add_gaussian_noise(
+        flat, sigma, noise_grid(sigma, largest), random.at(*random.part, "gram")
+    )
     noisy = np.diag(flat[:d])
     noisy[upper] = flat[d:] / np.sqrt(2)
     noisy.T[upper] = noisy[upper]
     moment = np.clip(target, -calibration.clip, calibration.clip) @ X
-    sigma = calibration.moment_sigma
+    sigma, largest = calibration.moment_sigma, calibration.clip * X.shape[0]
     return noisy, add_gaussian_noise(
-        moment, sigma, noise_grid(sigma), random.at(*random.part, "moment")
+        moment, sigma, noise_grid(sigma, largest), random.at(*random.part, "moment")
     )
 
 
