@@ -246,3 +246,12 @@ def test_bad_counts_are_refused(argument, value):
     arguments = {"delta": 1e-5, "rounds": 1, "n_samples": 10, "n_features": 2, argument: value}
     with pytest.raises(InvalidParameterError, match=argument):
         calibrate_shares(1.0, arguments.pop("delta"), **arguments)
+
+
+def test_the_bound_for_large_targets_is_nearly_reached():
+    """One row asks for 20 b against 18 that ask for nothing, and turns round."""
+    D, v = np.ones((19, 1)), np.zeros(19)
+    v[-1] = 20.0
+    distance = moved(D, np.array([-1.0]), v, 1.0, 0.01)
+    assert distance == pytest.approx(math.sqrt(72))
+    assert 0.97 * share_sensitivity(radius=1.0, clip=20.0, alpha=0.01) < distance

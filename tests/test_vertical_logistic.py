@@ -124,6 +124,8 @@ def test_statistics_do_not_need_the_label_holders_features(data):
     np.testing.assert_array_equal(one.coef_[0, passive], other.coef_[0, passive])
     assert (exposed.coef_[0, passive] != one.coef_[0, passive]).any()
     assert "not covered" in exposed.privacy_.notes[0]
+    assert one.privacy_.neighboring_relation == "replace_one"
+    assert exposed.privacy_.neighboring_relation == "replace_one, in the parties without labels"
 
 
 def test_what_has_no_guarantee_says_so(data):

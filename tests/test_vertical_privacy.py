@@ -239,6 +239,27 @@ def test_unclipped_rows_break_the_promise():
     assert abs(kept._ridge.product(slice(0, N))[-1]) <= RADIUS
 
 
+def test_targets_are_clipped():
+    """Without the clip (planted) one row that asks for 20 b moves the share by 8.5 b."""
+    distances = []
+    for clip in (1.0, 20.0):
+        shares = []
+        for last in (1.0, -1.0):
+            D, message = np.ones((19, 1)), np.zeros(19)
+            D[-1], message[-1] = last, -10.0
+            chosen = calibrate_shares(
+                1.0, 1e-5, rounds=1, n_samples=19, n_features=1, radius=1.0, clip=clip, alpha=0.01
+            )
+            party = Party(
+                D, settings_of(19, 1, 0.01), release=NoisyShares.calibrated(chosen), data_norm=1.0
+            )
+            party.answer(message)
+            shares.append(party._ridge.product(slice(0, 19)))
+        distances.append(np.linalg.norm(shares[0] - shares[1]))
+        assert distances[-1] <= chosen.sensitivity
+    assert distances[0] <= 2.0 < 8.4 < distances[1]
+
+
 def test_statistics_noise():
     chosen = calibrate_statistics(1.0, 1e-5, n_samples=50)
     X = np.zeros((50, 6))

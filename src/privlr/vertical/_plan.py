@@ -117,8 +117,7 @@ class Plan:
     def record(self, source: RandomSource) -> VerticalRecord:
         """What the fit says about itself."""
         model, notes = self.model, []
-        mechanism = "shares"
-        scores = _SCORES
+        mechanism, relation, scores = "shares", model.neighboring_relation, _SCORES
         features = f"covered: {self.rounds} noisy share(s) of each party"
         if self.exact:
             mechanism, features = "none", "not covered: shares are exchanged without noise"
@@ -131,6 +130,7 @@ class Plan:
             features = "covered: one noisy Gram matrix and moment of each party but the first"
             scores = "covered, except for the label holder's own part"
             if model.targets == "residuals":
+                relation += ", in the parties without labels"
                 features += "; the label holder's training scores are disclosed"
                 notes.append("the label holder's features are not covered (targets='residuals')")
         labels = _SEEN_LABELS
@@ -146,7 +146,7 @@ class Plan:
             scores=scores,
             epsilon=float(self.cost[0]) if self.noisy else None,
             delta=float(self.cost[1]) if self.noisy else None,
-            neighboring_relation=model.neighboring_relation,
+            neighboring_relation=relation,
             rounds=0 if self.exact else self.rounds,
             mu=self.mu,
             sigma=self.sigmas,

@@ -20,7 +20,8 @@ class VerticalRecord:
         "shares", "statistics", "published", or "none".
     neighboring_relation : str
         "replace_one": a sample's row replaced in every party at once. "replace_part": in one
-        party.
+        party. Labels change with it only where they are randomised; the label holder's row
+        does not where its scores are disclosed, as is then said here.
     features, labels, scores : str
         What protects the features in training, the labels, and the scores of samples that
         are predicted later.
