@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from privlr.privacy import check_claim
+
 __all__ = ["VerticalRecord"]
 
 
@@ -55,3 +57,6 @@ class VerticalRecord:
     random_source: str = "system"
     private: bool = True
     notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_claim(self)

@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from privlr.exceptions import InvalidParameterError
+from privlr.optimize import well_formed
 
 __all__ = ["checked_rows", "clipped_rows", "row_norms"]
 
@@ -32,18 +33,17 @@ def checked_rows(X: Any, name: str) -> Any:
         Not a finite numeric matrix of at least one row and one column.
     """
     try:
-        rows: Any = sp.csr_array(X) if sp.issparse(X) else np.asarray(X)
+        rows = well_formed(X) if sp.issparse(X) else np.asarray(X)
         rows = rows.astype(np.float64, copy=False)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError) as error:
+        if isinstance(error, InvalidParameterError):
+            raise
         raise InvalidParameterError(name, "a numeric matrix", type(X).__name__) from None
     if rows.ndim != 2 or min(rows.shape) == 0:
         raise InvalidParameterError(
             name, "a matrix with at least one row and one column", rows.shape
         )
     if sp.issparse(rows):
-        if not rows.has_canonical_format:
-            rows = rows.copy()
-            rows.sum_duplicates()  # norms are computed entry by entry
         values = rows.data
     else:
         rows = values = np.ascontiguousarray(rows)

@@ -19,7 +19,7 @@ from privlr._inputs import declared_classes, encode_labels, random_source
 from privlr._validation import check_positive
 from privlr.exceptions import InvalidParameterError
 from privlr.mechanisms import RandomSource, randomize_labels
-from privlr.optimize import solve
+from privlr.optimize import solve, well_formed
 from privlr.privacy import Ledger
 from privlr.vertical._align import check_alignment
 from privlr.vertical._plan import Plan
@@ -226,7 +226,7 @@ class VerticalLogisticRegression(ClassifierMixin, BaseEstimator):
         X, y = validate_data(
             self, X, y, accept_sparse="csr", dtype=np.float64, ensure_all_finite=False
         )
-        columns = self._columns(X.shape[1])
+        X, columns = well_formed(X), self._columns(X.shape[1])
         test = None
         if eval_set is not None:
             held_out = validate_data(self, eval_set[0], accept_sparse="csr", reset=False)
