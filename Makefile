@@ -21,7 +21,7 @@ dependencies = $(UV) -r pyproject.toml $(addprefix --extra ,$(subst $(comma), ,$
 package = $(UV) --no-build-isolation --no-deps --reinstall-package privlr $(1) . \
     || $(PIP) --no-build-isolation --no-deps $(1) .
 
-.PHONY: demo test test-slow lint bench asan clean
+.PHONY: demo test test-slow lint bench asan docs oldest clean
 
 demo: $(VENV)/demo.stamp $(VENV)/package.stamp
 	$(BIN)/privlr demo
@@ -36,6 +36,7 @@ lint: $(VENV)/test.stamp $(VENV)/package.stamp
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/stubtest --ignore-missing-stub --ignore-disjoint-bases $(addprefix privlr._solvers.,$(basename $(notdir $(wildcard src/privlr/_solvers/*.pyi))))
 	$(BIN)/lint-imports
 	PATH="$(abspath $(BIN)):$$PATH" cython-lint src # it looks for pycodestyle on the path
 	$(BIN)/numpydoc lint $$(find src/privlr -name '*.py')
@@ -43,6 +44,9 @@ lint: $(VENV)/test.stamp $(VENV)/package.stamp
 
 bench: $(VENV)/bench.stamp $(VENV)/package.stamp
 	cd bench && ../$(BIN)/asv run --quick --show-stderr --python=same
+
+docs: $(VENV)/docs.stamp $(VENV)/package.stamp
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
 
 # The kernels under AddressSanitizer and UndefinedBehaviorSanitizer, built apart from the package.
 ASAN := build/asan
@@ -55,8 +59,18 @@ asan: $(VENV)/test.stamp
 	ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
 	PYTHONMALLOC=malloc PYTHONPATH=$(ASAN)/site $(BIN)/python -m pytest -p no:cacheprovider $(KERNEL_TESTS)
 
+# The tests with the oldest version of every direct dependency.
+OLDEST := build/oldest
+oldest: $(VENV)/made.stamp
+	$(PYTHON) -m venv $(OLDEST)
+	$(BIN)/uv pip install --python $(OLDEST)/bin/python --resolution lowest-direct \
+	    -r pyproject.toml --extra build --extra plots --extra parquet --extra test
+	PATH="$(abspath $(OLDEST))/bin:$$PATH" $(BIN)/uv pip install --python $(OLDEST)/bin/python \
+	    --no-build-isolation --no-deps --reinstall-package privlr -Cbuild-dir=build/oldest-package .
+	$(OLDEST)/bin/python -m pytest -W ignore::DeprecationWarning # of each other's newer versions
+
 clean:
-	rm -rf $(VENV) build out .asv .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) build docs/_build docs/api docs/generated out .asv .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 
 # The environment is made once, and again only when the declared dependencies change.
 $(VENV)/made.stamp:
@@ -66,8 +80,9 @@ $(VENV)/made.stamp:
 	touch $@
 
 EXTRAS_demo := build,plots
-EXTRAS_test := build,plots,parquet,test,lint
+EXTRAS_test := build,plots,parquet,test,lint,docs
 EXTRAS_bench := build,bench
+EXTRAS_docs := build,plots,docs
 $(VENV)/%.stamp: $(VENV)/made.stamp pyproject.toml
 	$(call dependencies,$(EXTRAS_$*))
 	touch $@

@@ -284,6 +284,87 @@ def test_charges_survive_kills(tmp_path, kills):
     kill_while_charging(tmp_path / "ledger.db", kills)
 
 
+def kill_among_four(path, kills):
+    """Four processes charge at once, and are killed at random moments; a new one takes over."""
+    limit = Fraction(100_000)
+    ledger = Ledger(limit, path)
+    generator = random.Random(2)
+    acknowledged = 0
+
+    def start():
+        read, write = os.pipe()
+
+        def charge_for_ever():
+            mine = Ledger(path=path)
+            while True:
+                mine.charge(str(os.getpid()), "1/11")
+                os.write(write, b".")
+
+        child = fork(charge_for_ever)
+        os.close(write)
+        return child, read
+
+    def stop(child, read):
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        count = 0
+        while chunk := os.read(read, 65536):
+            count += len(chunk)
+        os.close(read)
+        # The charge under way when the kill came may be there without acknowledgement.
+        written = sum(charge.label == str(child) for charge in ledger.charges)
+        assert count <= written <= count + 1
+        return written
+
+    running = [start() for _ in range(4)]
+    for _ in range(kills):
+        time.sleep(generator.uniform(0, 0.02))
+        victim = running.pop(generator.randrange(4))
+        acknowledged += stop(*victim)
+        running.append(start())
+    for child, read in running:
+        acknowledged += stop(child, read)
+    assert len(ledger.charges) == acknowledged
+    assert ledger.spent == Fraction(acknowledged, 11)
+    return ledger
+
+
+@needs_fork
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+@pytest.mark.parametrize("kills", [20, pytest.param(200, marks=pytest.mark.slow)])
+def test_kills_among_four_processes(tmp_path, kills):
+    ledger = kill_among_four(tmp_path / "ledger.db", kills)
+    ledger.charge("after", 1)
+
+
+@needs_fork
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_kills_never_take_a_ledger_above_its_limit(tmp_path):
+    """Eleven elevenths fit among processes that are killed; nothing more ever does."""
+    generator = random.Random(3)
+    for trial in range(5):
+        path = tmp_path / f"{trial}.db"
+        ledger = Ledger(1, path)
+
+        def charge_until_refused(path=path):
+            mine = Ledger(path=path)
+            for _ in range(11):
+                try:
+                    mine.charge("fit", 1 / 11)
+                except PrivacyBudgetError:
+                    return 0
+            return 0
+
+        children = [fork(charge_until_refused) for _ in range(4)]
+        time.sleep(generator.uniform(0, 0.03))
+        os.kill(children[0], signal.SIGKILL)
+        for child in children:
+            os.waitpid(child, 0)
+        assert ledger.spent == 1 and len(ledger.charges) == 11
+        with pytest.raises(PrivacyBudgetError):
+            ledger.charge("one more", 1e-12)
+
+
 def record(**changes):
     public = {
         "epsilon": 1.0,

@@ -152,7 +152,14 @@ def test_only_what_is_released_is_stored():
     X, y = data()
     model = PrivateLogisticRegression(1.0, classes=[0, 1]).fit(X, y)
     stored = {name for name in vars(model) if name.endswith("_") and not name.startswith("_")}
-    assert stored == {"coef_", "intercept_", "classes_", "privacy_", "n_features_in_"}
+    assert stored == {
+        "coef_",
+        "intercept_",
+        "classes_",
+        "privacy_",
+        "n_features_in_",
+        "released_on_",
+    }
     dumped = pickle.dumps(model)
     assert X[17].tobytes() not in dumped and len(dumped) < 5000
     again = pickle.loads(dumped)

@@ -29,12 +29,14 @@ def declared_classes(classes: Any, y: NDArray[Any] | None = None) -> NDArray[Any
     Parameters
     ----------
     classes : sequence, or "public"
+        The constructor's parameter, as given.
     y : ndarray of shape (n,) or None, default=None
         Needed for "public" only.
 
     Returns
     -------
     ndarray of shape (n_classes,)
+        Sorted, each class once.
 
     Raises
     ------
@@ -65,12 +67,14 @@ def encode_labels(y: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.float64]
     Parameters
     ----------
     y : ndarray of shape (n,)
+        Labels.
     classes : ndarray of shape (n_classes,)
         Sorted.
 
     Returns
     -------
     ndarray of shape (n,), float64
+        In the order of the rows.
 
     Raises
     ------
@@ -96,12 +100,16 @@ def checked_weights(
     Parameters
     ----------
     sample_weight : array-like of shape (n,) or None
+        Weights as given.
     n_samples : int
+        Number of rows.
     bound : float
+        Largest weight.
 
     Returns
     -------
-    ndarray of shape (n,) or None
+    ndarray of shape (n,), float64, or None
+        C-contiguous; None for None.
 
     Raises
     ------
@@ -153,10 +161,12 @@ def random_source(random_state: Any) -> RandomSource:
     Parameters
     ----------
     random_state : None, int or numpy.random.RandomState
+        The constructor's parameter, as given.
 
     Returns
     -------
     RandomSource
+        Its `seed` is None for None.
     """
     if random_state is None:
         return RandomSource()

@@ -190,7 +190,7 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         names = getattr(model, "feature_names_in_", None)
         today = datetime.datetime.now(datetime.UTC).date()
         return {
-            "released_on": getattr(model, "released_on", today),
+            "released_on": getattr(model, "released_on_", getattr(model, "released_on", today)),
             "classes": tuple(model.classes_.tolist()),
             "feature_names": None if names is None else tuple(names.tolist()),
         }

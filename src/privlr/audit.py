@@ -19,11 +19,14 @@ from scipy.stats import binomtest, gamma, kstest
 
 from privlr._validation import check_choice, check_positive
 from privlr.exceptions import InvalidParameterError
+from privlr.privacy import PrivacyRecord, perturbation_epsilon
 from privlr.privacy.calibration import LOSSES, worst_slope
 
 __all__ = [
+    "Check",
     "NeighboringPair",
     "PivotTest",
+    "check_record",
     "extremal_pair",
     "noise_of",
     "pivot_test",
@@ -302,8 +305,20 @@ def extremal_pair(
 
     Parameters
     ----------
-    beta, kappa, data_norm, loss, neighboring_relation, max_sample_weight, n_classes
-        As in `privlr.privacy.perturbation_epsilon`.
+    beta : float
+        Rate of the noise.
+    kappa : float
+        Ridge in sum form.
+    data_norm : float, default=1.0
+        R, the bound on the norm of a row.
+    loss : {"logistic", "capped"}, default="logistic"
+        The loss function.
+    neighboring_relation : {"replace_one", "add_remove"}, default="replace_one"
+        What the two data sets differ by.
+    max_sample_weight : float, default=1.0
+        W, the bound on a sample weight.
+    n_classes : int, default=2
+        More than two means the joint softmax.
 
     Returns
     -------
@@ -395,3 +410,71 @@ def pivot_test(b: npt.ArrayLike, beta: float, *, n_projections: int = 8) -> Pivo
     projections = (1 + (vectors / norms[:, None]) @ axes) / 2
     smallest = min(float(kstest(column, law).pvalue) for column in projections.T)
     return PivotTest(norm_pvalue, min(1.0, n_projections * smallest))
+
+
+class Check(NamedTuple):
+    """One question and its answer."""
+
+    name: str
+    passed: bool
+    #: What was found, in words or numbers.
+    found: str
+
+
+def check_record(record: PrivacyRecord, *, n_coefficients: int) -> list[Check]:
+    """Recompute from its public constants what a release cost, and compare it with its claim.
+
+    Parameters
+    ----------
+    record : PrivacyRecord
+        The record of a release.
+    n_coefficients : int
+        Number of released coefficients, intercepts included.
+
+    Returns
+    -------
+    list of Check
+        Any that did not pass speaks against the record.
+
+    Notes
+    -----
+    This is arithmetic on what the record says. It shows a record that contradicts itself; it
+    cannot show that the program that wrote it drew such noise (see `pivot_test`).
+    """
+    spent = perturbation_epsilon(
+        beta=record.beta,
+        kappa=record.kappa,
+        data_norm=record.R,
+        loss=record.loss,
+        neighboring_relation=record.neighboring_relation,
+        max_sample_weight=record.max_sample_weight,
+        n_classes=record.n_classes,
+    )
+    checks = [
+        Check("the record claims a guarantee", record.private, "; ".join(record.notes) or "yes"),
+        Check(
+            "noise from the system's generator",
+            record.random_source == "system",
+            record.random_source,
+        ),
+    ]
+    lattice = 0.0
+    if record.lattice is not None:
+        distance = 2 * record.certificate / record.kappa
+        steps = math.ceil(math.sqrt(n_coefficients) * distance / record.lattice.step)
+        lattice = (steps + n_coefficients) / record.lattice.scale
+        checks.append(
+            Check(
+                "the lattice noise covers the certificate",
+                lattice <= record.lattice.epsilon,
+                f"costs {lattice:.6g} of {record.lattice.epsilon:.6g}",
+            )
+        )
+    checks.append(
+        Check(
+            "the exact cost is within epsilon",
+            spent + lattice <= record.epsilon,
+            f"{spent + lattice:.6g} of {record.epsilon:.6g}",
+        )
+    )
+    return checks

@@ -293,7 +293,7 @@ def _unit_rows(X: Any, dtype: Any = np.float64) -> Any:
     """Scale each row, from nothing but itself, to norm 1; an empty row stays zero."""
     if sparse.issparse(X):
         norms = np.sqrt(X.multiply(X).sum(axis=1))
-        return sparse.csr_array(sparse.diags_array(1 / np.where(norms > 0, norms, 1)) @ X)
+        return sparse.csr_array(X.multiply((1 / np.where(norms > 0, norms, 1))[:, None]))
     X = np.ascontiguousarray(X, dtype=dtype)
     norms = np.linalg.norm(X, axis=1, keepdims=True)
     X /= np.where(norms > 0, norms, 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from dataclasses import replace
 from typing import Any, Self
 
@@ -21,6 +22,7 @@ from privlr._inputs import (
 )
 from privlr._pipeline import preprocessing_notes
 from privlr._validation import check_integer, check_positive
+from privlr.card import ModelCard, model_card
 from privlr.exceptions import InvalidParameterError
 from privlr.mechanisms import Plan, objective_perturbation, plan
 from privlr.optimize import make_design
@@ -89,6 +91,8 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):
         Only for tables with named columns.
     privacy_ : PrivacyRecord
         The guarantee, and the public constants behind it.
+    released_on_ : datetime.date
+        The day (UTC) of the fit.
 
     Notes
     -----
@@ -168,6 +172,11 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):
         Charge or PrivacyRecord
             Epsilon and delta; with a shape, the whole record of such a fit: noise rate,
             ridge, certificate and lattice.
+
+        Raises
+        ------
+        InvalidParameterError
+            A parameter is outside its range, or classes are not declared.
         """
         if n_samples is None or n_features is None:
             check_positive("epsilon", self.epsilon)
@@ -245,7 +254,19 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):
             release.coef[:, -1].copy() if self.fit_intercept else np.zeros(len(release.coef))
         )
         self.privacy_ = replace(release.record, notes=(*release.record.notes, *notes))
+        self.released_on_ = datetime.datetime.now(datetime.UTC).date()
         return self
+
+    def card(self) -> ModelCard:
+        """Say what the fitted model's guarantee is, for people and for programs.
+
+        Returns
+        -------
+        ModelCard
+            Markdown as text, HTML in a notebook, JSON by its method; public facts only.
+        """
+        check_is_fitted(self)
+        return model_card(self)
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Raw predictions.
@@ -253,6 +274,7 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
+            Rows, finite; they are not clipped.
 
         Returns
         -------
@@ -270,6 +292,7 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
+            Rows, finite; they are not clipped.
 
         Returns
         -------
@@ -288,10 +311,12 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
+            Rows, finite; they are not clipped.
 
         Returns
         -------
-        ndarray of shape (n_samples, n_classes)
+        ndarray of shape (n_samples, n_classes), float64
+            In the order of ``classes_``; minus infinity where a probability underflows.
         """
         with np.errstate(divide="ignore"):
             logarithm: NDArray[np.float64] = np.log(self.predict_proba(X))
@@ -303,10 +328,12 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
+            Rows, finite; they are not clipped.
 
         Returns
         -------
         ndarray of shape (n_samples,)
+            Members of ``classes_``; between two equal ones the first.
         """
         raw = self.decision_function(X)
         index = (raw > 0).astype(np.intp) if raw.ndim == 1 else raw.argmax(axis=1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -12,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammainccinv
 
+from privlr._random import RandomSource
 from privlr._solvers import noise
 from privlr._validation import check_integer, check_positive
 from privlr.exceptions import ConvergenceError, InvalidParameterError
@@ -46,39 +46,6 @@ NOISE_TAIL = 2.0**-100
 NOISE_ERROR = 2.0**-47
 #: Largest scale of the integer sampler.
 MAX_SCALE = 2**50
-
-
-@dataclass(frozen=True)
-class RandomSource:
-    """Where the noise of one release comes from.
-
-    Parameters
-    ----------
-    seed : int or None, default=None
-        None for the operating system's generator, which every draw asks anew. A seed
-        repeats its noise, and a release that uses one is not private.
-    part : tuple of int or str, default=(0,)
-        Which release of a fit this is; distinct parts have independent noise.
-    """
-
-    seed: int | None = None
-    part: tuple[int | str, ...] = (0,)
-
-    @property
-    def name(self) -> str:
-        """What the record says: "system" or "seeded"."""
-        return "system" if self.seed is None else "seeded"
-
-    def at(self, *part: int | str) -> RandomSource:
-        """Return the source of another part of the same fit."""
-        return replace(self, part=part)
-
-    def key(self, purpose: str) -> bytes | None:
-        """Return the key of the stream for a purpose; None stands for the system's generator."""
-        if self.seed is None:
-            return None
-        text = repr(("privlr", self.seed, self.part, purpose))
-        return hashlib.sha256(text.encode()).digest()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,10 +131,20 @@ def plan(
         twice as many.
     width : int
         Coefficients per class, the intercept included.
-    data_norm, loss, calibration, neighboring_relation, max_sample_weight, n_classes
-        As in :func:`privlr.privacy.calibrate`.
+    data_norm : float, default=1.0
+        R, the bound on the Euclidean norm of every row, intercept entry included.
     l2_reg_strength : float or "auto", default="auto"
         lambda of the mean objective; see :func:`privlr.privacy.auto_l2_reg_strength`.
+    loss : {"logistic", "capped"}, default="logistic"
+        See :func:`privlr.privacy.perturbation_epsilon`.
+    calibration : {"tight", "cms2011"}, default="tight"
+        See :func:`privlr.privacy.calibrate`.
+    neighboring_relation : {"replace_one", "add_remove"}, default="replace_one"
+        What two neighbouring data sets differ by.
+    max_sample_weight : float, default=1.0
+        W, the bound on every sample weight.
+    n_classes : int, default=2
+        More than two means the joint softmax.
     prior_norm : float, default=0.0
         Length of the public vector that the penalty is centred at.
     public : tuple of str, default=()
@@ -176,6 +153,7 @@ def plan(
     Returns
     -------
     Plan
+        Everything that `objective_perturbation` needs beside the data.
 
     Raises
     ------
@@ -292,6 +270,7 @@ def certify(
     Returns
     -------
     Plan
+        With certificate and lattice.
 
     Raises
     ------
@@ -386,6 +365,7 @@ def objective_perturbation(
     Returns
     -------
     Release
+        Coefficients of shape (n_outputs, width), float64, and their record.
 
     Raises
     ------
@@ -466,6 +446,11 @@ def noisy_count(count: int, epsilon: float) -> int:
     -------
     int
         The count with discrete Laplace noise of scale ceil(1/epsilon).
+
+    Raises
+    ------
+    InvalidParameterError
+        epsilon is not positive, or below the range of the integer sampler.
 
     Notes
     -----

@@ -27,6 +27,7 @@ from privlr._json_file import (
     schema_of,
     written,
 )
+from privlr.card import ModelCard, model_card
 from privlr.exceptions import InvalidParameterError
 from privlr.privacy import PrivacyRecord
 
@@ -79,6 +80,16 @@ class ReleasedModel:
     def n_features_in_(self) -> int:
         """Number of columns that the model takes."""
         return int(self.coef_.shape[1])
+
+    def card(self) -> ModelCard:
+        """Say what the model's guarantee is, for people and for programs.
+
+        Returns
+        -------
+        ModelCard
+            Markdown as text, HTML in a notebook, JSON by its method; public facts only.
+        """
+        return model_card(self)
 
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
         """Raw predictions.

@@ -18,7 +18,18 @@ BLOCK_ROWS = 256
 
 
 def gamma(k: float) -> float:
-    """Bound on the relative error of k successive float64 roundings, k u / (1 - k u)."""
+    """Bound on the relative error of k successive float64 roundings, k u / (1 - k u).
+
+    Parameters
+    ----------
+    k : float
+        Number of roundings, far below 1/u.
+
+    Returns
+    -------
+    float
+        The bound.
+    """
     return k * UNIT / (1.0 - k * UNIT)
 
 
@@ -31,7 +42,7 @@ class Accuracy:
     in them; a gradient entry is a plain sum within a block of at most `BLOCK_ROWS`
     rows and a compensated one across blocks (Higham 2002, sections 3.1 and 4.3).
 
-    Parameters
+    Attributes
     ----------
     n_samples, width : int
         Rows, and coefficients per output.
@@ -40,6 +51,7 @@ class Accuracy:
     data_norm : float
         Bound on the length of every row (with its constant).
     max_sample_weight : float, default=1.0
+        Bound on every sample weight.
     max_offset : float, default=0.0
         Largest absolute offset of a raw prediction.
     """
@@ -76,6 +88,7 @@ class Accuracy:
         Returns
         -------
         float
+            The bound.
         """
         raw = gamma(self.width + 5) * (self.data_norm * coef_norm + self.max_offset)
         if self.n_outputs == 1:
@@ -95,11 +108,17 @@ class Accuracy:
 
         Parameters
         ----------
-        linear_norm, ridge, prior_norm : float
+        linear_norm : float
+            Bound on the length of the linear term.
+        ridge : float
+            Sum-form ridge strength kappa.
+        prior_norm : float
+            Bound on the length of the prior mean.
 
         Returns
         -------
         float
+            The bound.
         """
         by_gradient = (linear_norm + self.total_slope) / ridge
         loss_at_prior = (
@@ -112,12 +131,14 @@ class Accuracy:
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """A frozen ridge logistic regression in sum form,
+    """A frozen ridge logistic regression in sum form.
+
+    The objective is ::
 
         F(w) = sum_i weight_i phi(offset_i + a_i . w, y_i)
                + ridge/2 ||w - prior_mean||^2 + linear . w
 
-    Parameters
+    Attributes
     ----------
     design : Design
         The rows a_i; see :func:`privlr.optimize.make_design`.
@@ -126,11 +147,17 @@ class Problem:
     ridge : float
         kappa > 0.
     loss : {"logistic", "capped"}, default="logistic"
+        The loss function; "logistic" where there are several outputs.
     n_outputs : int, default=1
         1, or the number of classes of the softmax loss.
-    sample_weight : ndarray of shape (n,) or None, default=None
-    offset : ndarray of shape (n,) or (n, n_outputs), or None, default=None
-    linear, prior_mean : ndarray of shape (n_outputs * width,) or None, default=None
+    sample_weight : ndarray of shape (n,), float64, or None, default=None
+        Weights, not negative; None stands for ones.
+    offset : ndarray of shape (n,) or (n, n_outputs), float64, or None, default=None
+        Added to the raw predictions.
+    linear : ndarray of shape (n_outputs * width,), float64, or None, default=None
+        Coefficients of the linear term.
+    prior_mean : ndarray of shape (n_outputs * width,), float64, or None, default=None
+        Where the penalty is centred; None is the origin.
     """
 
     design: object

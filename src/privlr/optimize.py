@@ -24,6 +24,7 @@ __all__ = [
     "loss_gradient",
     "make_design",
     "minimize",
+    "simd_level",
     "solve",
     "well_formed",
 ]
@@ -31,6 +32,8 @@ __all__ = [
 #: Loss, slope and curvature over arrays, and the z-minimisation of ADMM.
 loss_gradient = loss.loss_gradient
 logistic_prox = prox.logistic_prox
+#: () -> str, the instruction set that the kernels use on this machine.
+simd_level = loss.simd_level
 
 #: Newton's method factors a width x width matrix; beyond this L-BFGS is quicker.
 NEWTON_MAX_WIDTH = 2000
@@ -165,6 +168,7 @@ def make_design(
     Parameters
     ----------
     X : ndarray or scipy.sparse matrix/array of shape (n, d)
+        Rows.
     intercept : float, default=0.0
         Value of an appended constant column; 0 for none.
     data_norm : float or None, default=None
@@ -175,6 +179,7 @@ def make_design(
     Returns
     -------
     Design
+        What the kernels read; it keeps X alive.
 
     Raises
     ------
@@ -227,10 +232,12 @@ def choose_method(width: int, n_outputs: int) -> str:
     width : int
         Coefficients per output.
     n_outputs : int
+        1, or the number of classes of the softmax loss.
 
     Returns
     -------
     str
+        "newton" or "lbfgs".
     """
     return "newton" if n_outputs == 1 and width <= NEWTON_MAX_WIDTH else "lbfgs"
 
@@ -247,6 +254,7 @@ def minimize(
     Parameters
     ----------
     problem : Problem
+        What to minimise.
     tolerance : float, default=inf
         Gradient norm (sum form) to reach, where that is less than 1e-10 ridge.
     method : {"newton", "lbfgs"} or None, default=None

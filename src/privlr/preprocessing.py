@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import validate_data
 
 from privlr._validation import check_positive
@@ -16,7 +16,7 @@ from privlr.exceptions import InvalidParameterError
 __all__ = ["BoundedScaler", "FeatureImportanceScaler"]
 
 
-class BoundedScaler(TransformerMixin, BaseEstimator):
+class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Map declared public ranges to the unit ball.
 
     Column j is clipped to [lower_j, upper_j] and mapped linearly to [-1, 1]/sqrt(d), so that
@@ -94,7 +94,7 @@ class BoundedScaler(TransformerMixin, BaseEstimator):
         return tags
 
 
-class FeatureImportanceScaler(TransformerMixin, BaseEstimator):
+class FeatureImportanceScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Multiply columns by factors that grow with public importances.
 
     A private regression spends norm and noise evenly over directions; after this it spends

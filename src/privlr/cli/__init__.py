@@ -1,4 +1,4 @@
-"""The command line: ``privlr fit``, ``predict``, ``transfer``, ``cost`` and ``demo``.
+"""The command line: ``privlr fit``, ``predict``, ``transfer``, ``card`` and more.
 
 Its guarantee is for one row replaced by another; the number of rows is public.
 
@@ -21,14 +21,13 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from privlr.cli import stacking
+from privlr.cli import inspection, stacking
 from privlr.cli.report import print_facts, reported
 from privlr.cli.tables import class_labels, read_table
 from privlr.exceptions import PrivacyWarning
 from privlr.linear_model import PrivateLogisticRegression
-from privlr.model_file import load_model, save_model, schema_of
-from privlr.stacking import SCHEMA as STACK_SCHEMA
-from privlr.stacking import TransferSourceClassifier, load_stack, save_stack
+from privlr.model_file import save_model
+from privlr.stacking import TransferSourceClassifier, save_stack
 
 __all__ = ["app"]
 
@@ -134,8 +133,7 @@ def _predict(
 ) -> None:
     """Predict classes and probabilities; columns are found by name."""
     with reported():
-        load = load_stack if schema_of(model) == STACK_SCHEMA else load_model
-        released = load(model)
+        released = stacking.load_released(model)
         names = released.feature_names_in_
         table = read_table(data, features=None if names is None else names.tolist())
         probabilities = released.predict_proba(table.X).tolist()
@@ -241,3 +239,8 @@ def _estimator(
         loss=loss,
         classes=classes,
     )
+
+
+app.command("card")(inspection._card)
+app.command("audit")(inspection._audit)
+app.command("doctor")(inspection._doctor)

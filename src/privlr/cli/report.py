@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from privlr.card import plain_text
 from privlr.exceptions import ConvergenceError, EntropyError, PrivacyWarning
 
 __all__ = ["print_facts", "reported"]
@@ -35,7 +36,7 @@ def print_facts(title: str, facts: Any, json: bool) -> None:
         return
     table = Table(title=title, show_header=False)
     for name, value in builtins.items():
-        table.add_row(name, str(value))
+        table.add_row(name, plain_text(value))
     Console().print(table)
 
 

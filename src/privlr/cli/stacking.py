@@ -12,9 +12,32 @@ from numpy.typing import NDArray
 
 from privlr.cli.report import print_facts, reported
 from privlr.cli.tables import read_table
-from privlr.stacking import TransferStackingClassifier, load_stack, save_stack
+from privlr.model_file import ReleasedModel, load_model, schema_of
+from privlr.stacking import (
+    SCHEMA,
+    ReleasedStack,
+    TransferStackingClassifier,
+    load_stack,
+    save_stack,
+)
 
-__all__ = ["importance"]
+__all__ = ["importance", "load_released"]
+
+
+def load_released(path: Path) -> ReleasedModel | ReleasedStack:
+    """Read a model or a stack, whichever the file holds.
+
+    Parameters
+    ----------
+    path : Path
+        What a command wrote.
+
+    Returns
+    -------
+    ReleasedModel or ReleasedStack
+        As the file says.
+    """
+    return load_stack(path) if schema_of(path) == SCHEMA else load_model(path)
 
 
 def _transfer(

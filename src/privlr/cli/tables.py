@@ -143,7 +143,10 @@ def _read_csv(
                     ndmin=2,
                 )
             except ValueError as error:
-                raise ValueError(f"{path}: {error}") from None
+                raise ValueError(
+                    f"{path}: {str(error).rstrip('.')}, counting from 0; every feature must be a "
+                    "number in every row (leave a column out with --drop)"
+                ) from None
         if not len(cells):
             raise ValueError(f"{path} has no rows")
         return cells

@@ -52,6 +52,18 @@ def worst_slope(t: float, a: float) -> float:
     The steepest rows have no curvature, so the maximum is at s = 1 unless a > t, and in the
     interior after that. Both forms of the quadratic's root are used, each where it does not
     cancel.
+
+    Parameters
+    ----------
+    t : float
+        beta R W, positive.
+    a : float
+        W R^2/kappa, positive.
+
+    Returns
+    -------
+    float
+        s, in (1/2, 1].
     """
     if a <= t:
         return 1.0
@@ -260,8 +272,16 @@ def perturbation_beta(
         The cost, in nats.
     kappa : float
         Ridge in sum form, n (lambda + Delta).
-    data_norm, loss, neighboring_relation, max_sample_weight, n_classes
-        As in `perturbation_epsilon`.
+    data_norm : float, default=1.0
+        R, the bound on the Euclidean norm of every row, intercept entry included.
+    loss : {"logistic", "capped"}, default="logistic"
+        See `perturbation_epsilon`.
+    neighboring_relation : {"replace_one", "add_remove"}, default="replace_one"
+        What two neighbouring data sets differ by.
+    max_sample_weight : float, default=1.0
+        W, the bound on every sample weight.
+    n_classes : int, default=2
+        More than two means the joint softmax.
 
     Returns
     -------
@@ -335,6 +355,11 @@ def auto_l2_reg_strength(
     -------
     float
         lambda, in mean form.
+
+    Raises
+    ------
+    InvalidParameterError
+        If a parameter is out of range.
     """
     return (
         check_positive("max_sample_weight", max_sample_weight)

@@ -21,6 +21,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from privlr._inputs import declared_classes, encode_labels, random_source, values_unquoted
 from privlr._pipeline import preprocessing_notes
 from privlr._validation import check_choice, check_integer, check_positive
+from privlr.card import ModelCard, model_card
 from privlr.exceptions import InvalidParameterError
 from privlr.mechanisms import Plan, RandomSource, Release, objective_perturbation, plan
 from privlr.optimize import make_design, well_formed
@@ -249,6 +250,17 @@ class StackingClassifier(ClassifierMixin, BaseEstimator):
             prior_mean=prior,
             random=source.at("high level"),
         )
+
+    def card(self) -> ModelCard:
+        """Say what the model's guarantee is, for people and for programs.
+
+        Returns
+        -------
+        ModelCard
+            Markdown as text, HTML in a notebook, JSON by its method; public facts only.
+        """
+        check_is_fitted(self)
+        return model_card(self)
 
     def decision_function(self, X: Any) -> Array:
         """Combine the models' predictions.

@@ -27,6 +27,7 @@ from privlr._json_file import (
     require,
     written,
 )
+from privlr.card import ModelCard, model_card
 from privlr.exceptions import InvalidParameterError
 from privlr.model_file import checked_rows
 from privlr.privacy import PrivacyRecord
@@ -101,6 +102,16 @@ class ReleasedStack:
     data_norm_: float
     privacy_: StackRecord
     released_on: datetime.date
+
+    def card(self) -> ModelCard:
+        """Say what the model's guarantee is, for people and for programs.
+
+        Returns
+        -------
+        ModelCard
+            Markdown as text, HTML in a notebook, JSON by its method; public facts only.
+        """
+        return model_card(self)
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Combine the models' predictions.
