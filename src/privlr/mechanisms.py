@@ -488,7 +488,8 @@ def add_gaussian_noise(
 
     Returns
     -------
-    ndarray of shape (n,)
+    ndarray of shape (n,), float64
+        Multiples of `grid`.
 
     Notes
     -----
@@ -525,7 +526,8 @@ def randomize_labels(
 
     Returns
     -------
-    ndarray of shape (n,)
+    ndarray of shape (n,), float64
+        Labels -1 and +1.
 
     Notes
     -----

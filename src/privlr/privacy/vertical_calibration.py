@@ -141,7 +141,18 @@ def share_sensitivity(*, radius: float, clip: float, alpha: float) -> float:
         return 2 * b
 
     def best(constant: float, slope: float, curvature: float) -> float:
-        """Largest constant + slope r - curvature r^2 for r from 0 to 2b."""
+        """Return the largest constant + slope r - curvature r^2 for r from 0 to 2b.
+
+        Parameters
+        ----------
+        constant, slope, curvature : float
+            Coefficients, the last one positive.
+
+        Returns
+        -------
+        float
+            The maximum.
+        """
         r = min(max(slope / (2 * curvature), 0.0), 2 * b)
         return constant + slope * r - curvature * r * r
 
@@ -219,6 +230,7 @@ def calibrate_shares(
     Returns
     -------
     ShareCalibration
+        Noise, and what it was made for.
 
     Raises
     ------
@@ -301,6 +313,7 @@ def calibrate_statistics(
     Returns
     -------
     StatisticsCalibration
+        Noise, and what it was made for.
 
     Raises
     ------

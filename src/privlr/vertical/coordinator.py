@@ -24,6 +24,7 @@ class Residuals:
     Parameters
     ----------
     rho : float
+        Weight of the augmented Lagrangian.
 
     Attributes
     ----------
@@ -42,8 +43,9 @@ class Residuals:
         ----------
         loss : float
             Of the block.
-        gap, change, total, z, dual : ndarray of shape (n_rows,)
-            Sum of shares minus z, change of z, sum of shares, z, dual over rho.
+        **vectors : ndarray of shape (n_rows,)
+            gap, change, total, z and dual: sum of shares minus z, change of z, sum of shares,
+            z, dual over rho.
         """
         self.loss += loss
         for name, vector in vectors.items():
@@ -65,12 +67,14 @@ class Residuals:
         Parameters
         ----------
         n_samples : int
+            Number of rows.
         tol : float
             Absolute, a sample, and relative at once.
 
         Returns
         -------
         bool
+            Whether both are within their tolerances.
         """
         scores = max(self._squares["total"], self._squares["z"])
         primal = math.sqrt(n_samples) + math.sqrt(scores)
@@ -132,7 +136,8 @@ class Coordinator:
 
         Returns
         -------
-        ndarray of shape (n_rows,)
+        ndarray of shape (n_rows,), float64
+            The block of the message.
         """
         labels, old = self.y[rows], self.z[rows]
         gap = total - old
@@ -156,7 +161,8 @@ class Coordinator:
 
         Returns
         -------
-        ndarray of shape (n_samples,)
+        ndarray of shape (n_samples,), float64
+            The message.
 
         Raises
         ------
@@ -179,6 +185,7 @@ class Coordinator:
         Returns
         -------
         dict of str to ndarray
+            Copies.
         """
         return {"center": self.center.copy(), "z": self.z.copy()}
 

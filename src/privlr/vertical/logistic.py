@@ -304,7 +304,8 @@ class VerticalLogisticRegression(ClassifierMixin, BaseEstimator):
 
         Returns
         -------
-        ndarray of shape (n_samples,)
+        ndarray of shape (n_samples,), float64
+            Log-odds.
         """
         check_is_fitted(self, "coef_")
         if isinstance(X, list | tuple) and len(X) == len(self._columns_) and np.ndim(X[0]) == 2:
@@ -322,7 +323,8 @@ class VerticalLogisticRegression(ClassifierMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : as for `decision_function`
+        X : array-like, sparse matrix or list of matrices
+            As for `decision_function`.
 
         Returns
         -------
@@ -337,11 +339,13 @@ class VerticalLogisticRegression(ClassifierMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : as for `decision_function`
+        X : array-like, sparse matrix or list of matrices
+            As for `decision_function`.
 
         Returns
         -------
         ndarray of shape (n_samples,)
+            Members of ``classes_``.
         """
         labels: NDArray[Any] = self.classes_[(self.decision_function(X) > 0).astype(np.intp)]
         return labels

@@ -115,7 +115,8 @@ class Party:
 
         Returns
         -------
-        ndarray of shape (n_rows,)
+        ndarray of shape (n_rows,), float64
+            The block of the share, with its noise.
         """
         if self._shared < rows.stop:
             self._share[rows] = self.release.publish(
@@ -134,7 +135,8 @@ class Party:
         ----------
         rows : slice
             One of ``settings.blocks``, in order.
-        message : ndarray of shape (n_rows,)
+        message : ndarray of shape (n_rows,), float64
+            The coordinator's block.
         """
         anchor = self._anchor[rows]
         if self._round:
@@ -174,7 +176,8 @@ class Party:
 
         Parameters
         ----------
-        message : ndarray of shape (n_samples,)
+        message : ndarray of shape (n_samples,), float64
+            All blocks of the coordinator's message.
 
         Raises
         ------
@@ -193,11 +196,13 @@ class Party:
 
         Parameters
         ----------
-        message : ndarray of shape (n_samples,)
+        message : ndarray of shape (n_samples,), float64
+            All blocks of the coordinator's message.
 
         Returns
         -------
-        ndarray of shape (n_samples,)
+        ndarray of shape (n_samples,), float64
+            The whole share, with its noise.
         """
         self.update(message)
         return np.concatenate([self.share(rows) for rows in self.settings.blocks])
@@ -208,6 +213,7 @@ class Party:
         Returns
         -------
         dict of str to ndarray or int
+            Copies; private, like the party itself.
         """
         arrays = {name: getattr(self, name).copy() for name in _STATE}
         return {"round": self._round, "shared": self._shared, **arrays}

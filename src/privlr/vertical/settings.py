@@ -17,7 +17,7 @@ BLOCK_VALUES = 2**19
 class Settings:
     """Public constants of a run of ADMM sharing.
 
-    Parameters
+    Attributes
     ----------
     n_samples, n_parties, n_features : int
         Rows, parties, and columns of all parties together.

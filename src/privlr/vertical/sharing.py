@@ -104,6 +104,7 @@ class ADMMSharing:
         Returns
         -------
         history : list of Iteration
+            One entry a round.
         status : {"converged", "max_iter", "stopped", "interrupted"}
             "interrupted" by Ctrl-C, which waits for the end of the round; the coefficients
             are those of the last whole round in every case.

@@ -31,6 +31,7 @@ def released_statistics(
     calibration : StatisticsCalibration
         Clip and noise.
     random : RandomSource
+        One part of it for each call.
 
     Returns
     -------
@@ -38,6 +39,7 @@ def released_statistics(
         Symmetric; variance sigma^2 on the diagonal and half of it elsewhere, so that
         the noise is isotropic in the Frobenius norm.
     moment : ndarray of shape (d,)
+        X'v, as released.
 
     Notes
     -----
@@ -77,6 +79,7 @@ def coef_from_statistics(
     Parameters
     ----------
     gram : ndarray of shape (d, d)
+        X'X, as released.
     moment : ndarray of shape (d,)
         X'v for v the negative slope of the loss.
     calibration : StatisticsCalibration
