@@ -46,7 +46,7 @@ bench: $(VENV)/bench.stamp $(VENV)/package.stamp
 	cd bench && ../$(BIN)/asv run --quick --show-stderr --python=same
 
 docs: $(VENV)/docs.stamp $(VENV)/package.stamp
-	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
+	$(BIN)/python -m sphinx -E -W --keep-going -q -b html docs docs/_build/html
 
 # The kernels under AddressSanitizer and UndefinedBehaviorSanitizer, built apart from the package.
 ASAN := build/asan
