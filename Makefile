@@ -21,7 +21,7 @@ dependencies = $(UV) -r pyproject.toml $(addprefix --extra ,$(subst $(comma), ,$
 package = $(UV) --no-build-isolation --no-deps --reinstall-package privlr $(1) . \
     || $(PIP) --no-build-isolation --no-deps $(1) .
 
-.PHONY: demo test test-slow lint bench asan docs oldest clean
+.PHONY: demo test test-slow lint bench asan fuzz docs oldest clean
 
 demo: $(VENV)/demo.stamp $(VENV)/package.stamp
 	$(BIN)/privlr demo
@@ -40,7 +40,7 @@ lint: $(VENV)/test.stamp $(VENV)/package.stamp
 	$(BIN)/lint-imports
 	PATH="$(abspath $(BIN)):$$PATH" cython-lint src # it looks for pycodestyle on the path
 	$(BIN)/numpydoc lint $$(find src/privlr -name '*.py')
-	find src \( -name '*.c' -o -name '*.h' \) -exec $(BIN)/clang-format --dry-run -Werror {} +
+	find src tests/fuzz \( -name '*.c' -o -name '*.h' \) -exec $(BIN)/clang-format --dry-run -Werror {} +
 
 bench: $(VENV)/bench.stamp $(VENV)/package.stamp
 	cd bench && ../$(BIN)/asv run --quick --show-stderr --python=same
@@ -68,6 +68,20 @@ oldest: $(VENV)/made.stamp
 	PATH="$(abspath $(OLDEST))/bin:$$PATH" $(BIN)/uv pip install --python $(OLDEST)/bin/python \
 	    --no-build-isolation --no-deps --reinstall-package privlr -Cbuild-dir=build/oldest-package .
 	$(OLDEST)/bin/python -m pytest -W ignore::DeprecationWarning # of each other's newer versions
+
+# The C core against random input, as long as FUZZ_SECONDS says for each target.
+CLANG ?= $(firstword $(foreach name,clang clang-19 clang-18 clang-17 clang-16 clang-15 clang-14,$(shell command -v $(name))))
+FUZZ_SECONDS ?= 30
+FUZZERS := $(basename $(notdir $(wildcard tests/fuzz/*.c)))
+fuzz: $(addprefix fuzz-,$(FUZZERS))
+fuzz-%:
+	mkdir -p build/fuzz/$*
+	$(or $(CLANG),$(error make fuzz needs clang with libFuzzer)) -O1 -g -march=native \
+	    -Wno-unknown-pragmas -ffp-contract=off -fsanitize=fuzzer,address,undefined \
+	    -fno-sanitize-recover=undefined -DPRIVLR_VARIANT=baseline -Isrc/_solvers \
+	    src/_solvers/*.c tests/fuzz/$*.c -lm -o build/fuzz/$*.out
+	build/fuzz/$*.out -max_total_time=$(FUZZ_SECONDS) -max_len=4096 -artifact_prefix=build/fuzz/ \
+	    build/fuzz/$*
 
 clean:
 	rm -rf $(VENV) build docs/_build docs/api docs/generated out .asv .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

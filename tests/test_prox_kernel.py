@@ -140,11 +140,21 @@ def test_cancelling_terms_lose_nothing():
         assert mpmath_error(z[i], s[i], a[i], 1.0, 1.0, 0.1) <= MAX_ULP
 
 
+@pytest.mark.parametrize("kappa", [1e20, 1.2e34, 1e100])
+def test_what_is_left_when_the_linear_term_cancels_the_loss(kappa):
+    """s is below a rounding error of kappa, and all that the solution depends on."""
+    s = np.array([1.0, -1.0, 1e10, 1e16, -1e16, 1e19])
+    z = logistic_prox(s, np.full_like(s, -kappa), np.ones_like(s), c=kappa, rho=1.0)
+    for s_i, z_i in zip(s, z, strict=True):
+        assert mpmath_error(z_i, s_i, -kappa, 1.0, kappa, 1.0) <= MAX_ULP
+
+
 def test_overflow_saturates():
     most = np.finfo(float).max
     s = np.array([most, -most])
-    z = logistic_prox(s, s, np.ones(2), c=1.0, rho=1.0)
-    np.testing.assert_array_equal(z, s)
+    for rho in (1.0, 1e-200):  # a / rho itself overflows
+        z = logistic_prox(s, s, np.ones(2), c=rho, rho=rho)
+        np.testing.assert_array_equal(z, s)
 
 
 def test_without_a_loss_the_quadratic_is_solved():

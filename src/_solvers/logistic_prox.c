@@ -111,11 +111,13 @@ void PRIVLR_KERNEL(privlr_logistic_prox)(size_t n, double c, double rho, const d
             const double sum = hi + kappa;
             /* Dekker's short form: if mirrored, -hi >= kappa or the sum is exact */
             const double sum_lo = (kappa - (sum - hi)) + (lo + kappa_lo);
-            const double folded = mirrored ? -sum : hi;
-            const double folded_lo = mirrored ? -sum_lo : lo;
-            const int overflow = folded > DBL_MAX;
+            /* hi and kappa may cancel altogether: the start reads the leading part only */
+            const double part = mirrored ? -sum : hi;
+            const double part_lo = mirrored ? -sum_lo : lo;
+            const double folded = part + part_lo;
+            const int overflow = (part > DBL_MAX) | (folded > DBL_MAX);
             tau_hi[i] = overflow ? DBL_MAX : folded;
-            tau_lo[i] = overflow ? 0.0 : folded_lo;
+            tau_lo[i] = overflow ? 0.0 : sum_lost(part, part_lo, folded);
             sign[i] = mirrored ? -label : label;
         }
         for (ptrdiff_t i = count; i < padded; i++)
