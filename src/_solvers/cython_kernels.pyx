@@ -1,0 +1,33 @@
+# cython: language_level=3
+"""Typed functions for other Cython modules; see cython_kernels.pxd."""
+
+from libc.stdint cimport int64_t, uint8_t
+
+from privlr._solvers cimport loss, noise, prox
+
+
+cdef double logistic_loss(size_t n, int loss_code, const double *raw_prediction, const double *y,
+                          const double *sample_weight, double *gradient_out,
+                          double *hessian_out) noexcept nogil:
+    return loss.privlr_logistic_evaluate(n, loss_code, raw_prediction, y, sample_weight,
+                                         gradient_out, hessian_out)
+
+
+cdef int logistic_prox(size_t n, double c, double rho, const double *y, const double *s,
+                       const double *a, double *z_out) noexcept nogil:
+    return prox.privlr_logistic_prox(n, c, rho, y, s, a, z_out)
+
+
+cdef int noise_sphere(const uint8_t *key, size_t d, double rate, double *out,
+                      double *radius_out) noexcept nogil:
+    return noise.privlr_noise_sphere(key, d, rate, out, radius_out)
+
+
+cdef int noise_discrete_laplace(const uint8_t *key, size_t n, int64_t scale,
+                                int64_t *out) noexcept nogil:
+    return noise.privlr_noise_discrete_laplace(key, n, scale, out)
+
+
+cdef int noise_rounded_gaussian(const uint8_t *key, size_t n, double sigma, const double *mean,
+                                double grid, double *out) noexcept nogil:
+    return noise.privlr_noise_rounded_gaussian(key, n, sigma, mean, grid, out)
