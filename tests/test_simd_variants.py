@@ -15,9 +15,12 @@ LEVELS = ["baseline", "x86-64-v3", "x86-64-v4"]
 DIGEST = """
 import hashlib
 import numpy as np
+import scipy.sparse as sp
 from privlr._solvers import noise
 from privlr._solvers.loss import loss_gradient, simd_level
 from privlr._solvers.prox import logistic_prox
+from privlr._solvers.solve import Objective
+from privlr.optimize import make_design
 
 rng = np.random.default_rng(3)
 margins = np.concatenate([
@@ -34,6 +37,15 @@ a = rng.normal(size=margins.size)
 for kappa in (1e-8, 1e-3, 0.3, 1.7, 12.0, 1e4, 1e9):
     digest.update(logistic_prox(margins[:-1], a[:-1], y[:-1], c=kappa * 0.3, rho=0.3).tobytes())
 assert np.isnan(loss_gradient(margins, y)[0])
+for d in (1, 8, 31, 33, 103):
+    X = rng.normal(size=(141, d))
+    labels = np.where(rng.random(141) < 0.5, -1.0, 1.0)
+    for stored in (X, np.asfortranarray(X), X.astype(np.float32), X[:, ::-1], sp.csr_array(X)):
+        objective = Objective(make_design(stored, intercept=1.0, data_norm=2.0), labels, ridge=0.1)
+        value, gradient = objective.evaluate(rng.normal(size=d + 1))
+        digest.update(np.float64(value).tobytes() + gradient.tobytes())
+        found = objective.minimize(tolerance=1e-9, max_passes=1000, use_metric=d < 32)
+        digest.update(found[0].tobytes())
 key = np.arange(32, dtype=np.uint8)
 b, radius = noise.sphere(20001, 0.3, key)
 digest.update(b.tobytes() + np.float64(radius).tobytes())

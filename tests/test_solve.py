@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
-from privlr import solve
-from privlr._solvers.solve import Design, Objective
+from privlr import solve, solve_many
+from privlr._solvers.solve import Design, Metric, Objective
+from privlr.design import THREADED_WORK
 from privlr.exceptions import InvalidParameterError
 from privlr.objective import BLOCK_ROWS, UNIT, Accuracy, Problem
-from privlr.optimize import NEWTON_MAX_WIDTH, choose_method, make_design, minimize
+from privlr.optimize import make_design, minimize
 
 
 def problem(n, d, seed=0, scale=1.0):
@@ -91,13 +92,13 @@ def layouts(X):
     }
 
 
-@pytest.mark.parametrize("method", ["newton", "lbfgs"])
-def test_every_layout_and_method_gives_the_same_coefficients(method):
+@pytest.mark.parametrize("how", [{}, {"use_metric": False}, {"use_samples": False}])
+def test_every_layout_and_method_gives_the_same_coefficients(how):
     X, y = problem(700, 20)
     X[np.abs(X) < 0.5] = 0.0
     reference = solve(X, y, l2_reg_strength=1e-3).coef
     for name, stored in layouts(X).items():
-        found = minimize(Problem(make_design(stored), y, 0.7), method=method)
+        found = minimize(Problem(make_design(stored), y, 0.7), **how)
         np.testing.assert_allclose(found.coef, reference, atol=1e-8, err_msg=name)
 
 
@@ -320,21 +321,25 @@ def test_the_block_of_a_pass_is_the_one_in_the_bound():
         assert make_design(np.zeros((3, d))).block <= BLOCK_ROWS
 
 
-def test_the_rounding_bound_covers_the_gradient_error():
+@pytest.mark.parametrize("layout", ["rows", "columns", "csr"])
+@pytest.mark.parametrize(("n", "d"), [(600, 8), (900, 40)])
+def test_the_rounding_bound_covers_the_gradient_error(n, d, layout):
     from mpmath import mp, mpf
 
     mp.dps = 50
-    X, y = problem(600, 8, scale=2.0)
-    w = np.random.default_rng(8).normal(size=8)
-    _, gradient = Objective(make_design(X), y, ridge=0.0).evaluate(w)
-    exact = [mpf(0)] * 8
+    X, y = problem(n, d, scale=2.0)
+    if layout == "csr":
+        X[np.random.default_rng(1).random((n, d)) < 0.8] = 0.0
+    w = np.random.default_rng(8).normal(size=d)
+    _, gradient = Objective(make_design(as_stored(X, layout)), y, ridge=0.0).evaluate(w)
+    exact = [mpf(0)] * d
     for row, label in zip(X, y, strict=True):
         margin = mpf(label) * sum(mpf(a) * mpf(b) for a, b in zip(row, w, strict=True))
         slope = -mpf(label) / (1 + mp.exp(margin))
-        for j in range(8):
+        for j in range(d):
             exact[j] += slope * mpf(row[j])
     error = float(mp.sqrt(sum((mpf(g) - e) ** 2 for g, e in zip(gradient, exact, strict=True))))
-    bound = Accuracy(600, 8, 1, float(np.linalg.norm(X, axis=1).max())).gradient_error(
+    bound = Accuracy(n, d, 1, float(np.linalg.norm(X, axis=1).max())).gradient_error(
         float(np.linalg.norm(w)), 0.0, 0.0
     )
     assert error <= bound
@@ -376,9 +381,154 @@ def test_softmax_gradient_vanishes():
     assert found.gradient_norm < 1e-8
 
 
-def test_choice_of_method():
-    assert choose_method(10, 1) == choose_method(NEWTON_MAX_WIDTH, 1) == "newton"
-    assert choose_method(NEWTON_MAX_WIDTH + 1, 1) == choose_method(5, 3) == "lbfgs"
+@pytest.mark.parametrize("ridge", [1e-4, 1e-6])
+def test_softmax_of_separable_classes_with_a_tiny_ridge(ridge):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(40, 10))
+    found = minimize(
+        Problem(make_design(X, intercept=1.0), np.floor(4 * X[:, 0]), ridge, n_outputs=4),
+        tolerance=1e-11,
+    )
+    assert found.gradient_norm <= 1e-11
+    assert found.passes < 200
+
+
+def as_stored(X, layout):
+    return {
+        "rows": X,
+        "columns": np.asfortranarray(X),
+        "float32": X.astype(np.float32),
+        "strided": np.repeat(X, 2, axis=1)[:, ::2],
+        "csr": sp.csr_array(X),
+    }[layout]
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_any_condition_ends_in_a_certificate(data):
+    n, d = data.draw(st.integers(1, 900)), data.draw(st.sampled_from([1, 3, 20, 31, 32, 33, 70]))
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
+    X = rng.normal(size=(n, d)) * 10.0 ** rng.uniform(-2, 2, size=d)
+    X[rng.random((n, d)) < data.draw(st.sampled_from([0.0, 0.9]))] = 0.0
+    if d > 2 and data.draw(st.booleans()):
+        X[:, 1] = X[:, 0]
+    if data.draw(st.booleans()):
+        X[0] *= 1e3
+    y = np.where(rng.random(n) < data.draw(st.sampled_from([0.5, 0.99, 1.0])), 1.0, -1.0)
+    y = np.where(data.draw(st.booleans()), np.sign(X[:, 0] + 1e-300), y)
+    stored = as_stored(
+        X, data.draw(st.sampled_from(["rows", "columns", "float32", "strided", "csr"]))
+    )
+    X = (stored.toarray() if sp.issparse(stored) else stored).astype(np.float64)
+    l2 = 10.0 ** data.draw(st.floats(-8, 1))
+    optional = {
+        "offset": rng.normal(size=n),
+        "prior_mean": rng.normal(size=d),
+        "linear": rng.normal(size=d) * 10.0 ** data.draw(st.floats(-2, 2)),
+        "sample_weight": rng.random(n),
+    }
+    used = {k: v for k, v in optional.items() if data.draw(st.booleans())}
+    result = solve(stored, y, l2_reg_strength=l2, **used)
+    found = mean_gradient(
+        X,
+        y,
+        result.coef,
+        l2,
+        used.get("offset", 0.0),
+        used.get("prior_mean", 0.0),
+        used.get("linear", 0.0),
+        used.get("sample_weight", 1.0),
+    )
+    assert result.status != "max_passes"
+    assert np.linalg.norm(found) <= 2 * result.certificate
+    assert result.certificate.gradient_norm <= max(1e-9 * l2, result.certificate.rounding_bound)
+
+
+@pytest.mark.parametrize("n", [7, 300, 5000])
+@pytest.mark.parametrize("d", [5, 50])
+def test_the_norm_reported_is_that_of_a_pass_at_the_point_returned(n, d):
+    X, y = problem(n, d)
+    design = make_design(X)
+    for tolerance in (1e-3 * n, None):
+        found = minimize(Problem(design, y, 0.01 * n), tolerance=tolerance)
+        _, gradient = Objective(design, y, ridge=0.01 * n).evaluate(found.coef)
+        assert found.gradient_norm == pytest.approx(np.linalg.norm(gradient), rel=1e-12)
+        assert found.status == "converged"
+
+
+def sample_of_the_metric(X, y, l2):
+    metric = Metric()
+    Objective(make_design(X), y, ridge=l2 * len(y)).minimize(
+        tolerance=1e-9 * len(y), max_passes=1000, metric=metric
+    )
+    return metric.every
+
+
+def test_a_hessian_is_estimated_where_that_pays():
+    X, y = problem(6000, 20)
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    assert sample_of_the_metric(X, y, 1.0) == 0  # all but a sphere: a few steps do
+    uneven = X * np.logspace(-2, 0, 20)
+    assert sample_of_the_metric(uneven, y, 1e-5) >= 1
+    assert sample_of_the_metric(sp.csr_array(uneven), y, 1e-5) >= 1
+    many_X, many_y = problem(40_000, 20)
+    assert sample_of_the_metric(many_X * np.logspace(-2, 0, 20), many_y, 1e-5) > 1  # not all rows
+    wide_X, wide_y = problem(50, 2100)
+    assert sample_of_the_metric(wide_X, wide_y, 1e-5) == 0  # a factor would outweigh the rows
+
+
+@pytest.mark.parametrize("d", [25, 60])
+def test_threads_change_no_bit(d):
+    X, y = problem(2 * THREADED_WORK // d, d)
+    reference = minimize(Problem(make_design(X), y, 1.0))
+    for n_jobs in (2, 3):
+        design = make_design(X, n_jobs=n_jobs)
+        assert design.n_threads == n_jobs
+        found = minimize(Problem(design, y, 1.0))
+        np.testing.assert_array_equal(found.coef, reference.coef)
+        assert found.passes == reference.passes
+
+
+def test_small_work_gets_no_threads():
+    assert make_design(np.ones((1000, 20)), n_jobs=4).n_threads == 1
+    assert make_design(np.ones((1, THREADED_WORK)), n_jobs=-1).n_threads >= 1
+
+
+@pytest.mark.parametrize("n_jobs", [0, True, 1.5, "2"])
+def test_bad_thread_counts_are_named(n_jobs):
+    with pytest.raises(InvalidParameterError) as caught:
+        solve(np.eye(2), [1, -1], l2_reg_strength=1.0, n_jobs=n_jobs)
+    assert caught.value.name == "n_jobs"
+
+
+def test_tol_is_the_gradient_norm_of_the_mean():
+    X, y = problem(4000, 30)
+    for tol in (1e-3, 1e-6, 1e-9):
+        result = solve(X, y, l2_reg_strength=1e-4, tol=tol)
+        assert np.linalg.norm(mean_gradient(X, y, result.coef, 1e-4)) <= tol
+
+
+@pytest.mark.parametrize("n_jobs", [None, 2])
+@pytest.mark.parametrize("d", [6, 45])
+def test_many_problems_are_solved_as_one_by_one(d, n_jobs):
+    X, y = problem(800, d)
+    rng = np.random.default_rng(2)
+    linear, offset = 30 * rng.normal(size=(5, d)), rng.normal(size=(5, 800))
+    linear[4] *= 1e4  # far from the common start
+    for these in ({"linear": linear}, {"offset": offset}, {"linear": linear, "offset": offset}):
+        results = solve_many(X, y, l2_reg_strength=1e-3, n_jobs=n_jobs, **these)
+        for k, result in enumerate(results):
+            single = solve(X, y, l2_reg_strength=1e-3, **{a: v[k] for a, v in these.items()})
+            scale = max(1.0, np.abs(single.coef).max())
+            np.testing.assert_allclose(result.coef, single.coef, atol=1e-8 * scale)
+            assert result.status in ("converged", "stalled")
+
+
+def test_many_problems_need_a_difference():
+    with pytest.raises(InvalidParameterError):
+        solve_many(np.eye(2), [1, -1], l2_reg_strength=1.0)
+    with pytest.raises(InvalidParameterError):
+        solve_many(np.eye(2), [1, -1], l2_reg_strength=1.0, linear=[[1.0, 0.0, 0.0]])
 
 
 def test_float64_input_is_not_copied():

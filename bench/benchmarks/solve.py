@@ -1,87 +1,77 @@
-"""Solves of one problem by privlr and its peers, to the same gradient norm."""
-
-import statistics
-import time
+"""Solves to a gradient norm of 1e-9 of the mean objective; see bench/compare.py for peers."""
 
 import numpy as np
+import scipy.sparse as sp
 from scipy.special import expit
-from sklearn.linear_model import LogisticRegression
 
-from privlr import PrivateLogisticRegression, solve
+from privlr import solve, solve_many
 
-#: Gradient norm of the mean objective that everyone has to reach.
 GRADIENT_NORM = 1e-9
+LAMBDAS = [1e-1, 1e-2, 1e-4, 1e-6]
 
 
-def problem(n, d):
-    """Synthetic rows of unit length at most, with labels from a logistic model."""
+def problem(n, d, density=1.0):
+    """Rows of unit length with labels from a logistic model."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(n, d))
-    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    if density < 1.0:
+        X[rng.random((n, d)) >= density] = 0.0
+    X /= np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1e-300)
     y = np.where(rng.random(n) < expit(4 * X @ rng.normal(size=d)), 1.0, -1.0)
-    return X, y
+    return (sp.csr_array(X) if density < 1.0 else X), y
 
 
 def gradient_norm(X, y, w, l2):
-    """Recomputed independently of the solvers."""
+    """Recomputed independently of the solver."""
     return np.linalg.norm(X.T @ (-y * expit(-y * (X @ w))) / len(y) + l2 * w)
 
 
-def peer(solver, X, y, l2):
-    """Fit scikit-learn with the loosest tolerance that reaches the gradient norm."""
-    for tol in 10.0 ** -np.arange(4, 14):
-        model = LogisticRegression(
-            C=1 / (len(y) * l2), fit_intercept=False, solver=solver, tol=tol, max_iter=10_000
-        )
-        start = time.perf_counter()
-        model.fit(X, y)
-        seconds = time.perf_counter() - start
-        if gradient_norm(X, y, model.coef_[0], l2) <= GRADIENT_NORM:
-            return model, seconds
-    return None, np.nan
-
-
 class Solve:
-    """3,000 x 100 at several ridge strengths."""
+    """One solve."""
 
-    params = ([1e-1, 1e-2, 1e-4, 1e-6],)
+    params = (
+        [(8, 2, 1.0), (1_000, 20, 1.0), (5_000, 20, 1.0), (3_000, 100, 1.0), (30_000, 100, 1.0),
+         (32_561, 123, 0.11), (3_000, 2_500, 1.0)],
+        LAMBDAS,
+    )  # fmt: skip
+    param_names = ("shape", "l2_reg_strength")
+
+    def setup(self, shape, l2):
+        """Make the rows once."""
+        self.X, self.y = problem(*shape)
+
+    def solve(self, l2):
+        """What is measured."""
+        return solve(self.X, self.y, l2_reg_strength=l2, tol=GRADIENT_NORM)
+
+    def time_solve(self, shape, l2):
+        """Seconds."""
+        self.solve(l2)
+
+    def peakmem_solve(self, shape, l2):
+        """Bytes."""
+        self.solve(l2)
+
+    def track_passes(self, shape, l2):
+        """Looks at all rows."""
+        return self.solve(l2).passes
+
+    def track_gradient_norm(self, shape, l2):
+        """Gradient norm reached."""
+        return gradient_norm(self.X, self.y, self.solve(l2).coef, l2)
+
+
+class SolveMany:
+    """A hundred noise vectors on one X."""
+
+    params = (LAMBDAS,)
     param_names = ("l2_reg_strength",)
 
     def setup(self, l2):
-        """Make the rows once."""
-        self.X, self.y = problem(3000, 100)
+        """Make rows and noise once."""
+        self.X, self.y = problem(1_000, 20)
+        self.noise = np.random.default_rng(1).normal(size=(100, 20))
 
-    def time_solve(self, l2):
-        """Seconds of one solve."""
-        solve(self.X, self.y, l2_reg_strength=l2)
-
-    def time_private_fit(self, l2):
-        """Seconds of one private fit, release included."""
-        PrivateLogisticRegression(
-            1.0, classes=[-1, 1], l2_reg_strength=l2, fit_intercept=False
-        ).fit(self.X, self.y)
-
-    def track_gradient_norm(self, l2):
-        """Gradient norm reached."""
-        return gradient_norm(self.X, self.y, solve(self.X, self.y, l2_reg_strength=l2).coef, l2)
-
-    def _ratio(self, solver, l2):
-        model, _ = peer(solver, self.X, self.y, l2)
-        if model is None:
-            return np.nan
-        ratios = []
-        for _ in range(7):
-            start = time.perf_counter()
-            model.fit(self.X, self.y)
-            middle = time.perf_counter()
-            solve(self.X, self.y, l2_reg_strength=l2)
-            ratios.append((middle - start) / (time.perf_counter() - middle))
-        return statistics.median(ratios)
-
-    def track_ratio_lbfgs(self, l2):
-        """Times faster than scikit-learn's lbfgs, interleaved."""
-        return self._ratio("lbfgs", l2)
-
-    def track_ratio_newton_cholesky(self, l2):
-        """Times faster than scikit-learn's newton-cholesky, interleaved."""
-        return self._ratio("newton-cholesky", l2)
+    def time_solve_many(self, l2):
+        """Seconds of all."""
+        solve_many(self.X, self.y, l2_reg_strength=l2, linear=self.noise, tol=GRADIENT_NORM)

@@ -4,44 +4,53 @@
 #include <math.h>
 #include <string.h>
 
+#include "csr.h"
 #include "rows.h"
 
-/* About a quarter of a small second-level cache. */
-enum { BLOCK_DOUBLES = 32768, BLOCK_MIN = 16, BLOCK_MAX = 256 };
+enum {
+    LANES = 8,
+    NARROW_BLOCK = 128,    /* rows; 32 columns of them fill the first-level cache */
+    BLOCK_DOUBLES = 16384, /* a fraction of a small second-level cache */
+    BLOCK_MIN = 16,
+    BLOCK_MAX = 256
+};
 
 /* Beyond this length a product of a row with plausible coefficients may overflow. */
 static const double EXTREME_LENGTH = 1e150;
 
 int64_t privlr_design_block(const privlr_design *X) {
-    int64_t rows = BLOCK_DOUBLES / (X->n_cols > 0 ? X->n_cols : 1);
+    if (privlr_design_is_narrow(X))
+        return NARROW_BLOCK;
+    const int64_t rows = BLOCK_DOUBLES / X->n_cols / LANES * LANES;
     return rows < BLOCK_MIN ? BLOCK_MIN : rows > BLOCK_MAX ? BLOCK_MAX : rows;
 }
 
 size_t privlr_design_scratch(const privlr_design *X) {
-    if (X->index_bits)
-        return 1;
-    return (size_t)privlr_design_block(X) * (size_t)X->n_cols;
+    const size_t rows = (size_t)privlr_design_block(X);
+    const size_t width = (size_t)privlr_design_width(X) + 1;
+    return X->index_bits ? width : rows * width;
 }
 
-static int64_t csr_at(const void *p, int bits, int64_t k) {
-    return bits == 32 ? (int64_t)((const int32_t *)p)[k] : ((const int64_t *)p)[k];
+static privlr_csr csr_of(const privlr_design *X) {
+    return (privlr_csr){X->values, X->indices, X->indptr, X->is_float32, X->index_bits};
 }
 
 static double value_at(const privlr_design *X, int64_t k) {
     return X->is_float32 ? (double)((const float *)X->values)[k] : ((const double *)X->values)[k];
 }
 
-/* A view of `count` dense rows as doubles that the row kernels can walk:
- * the caller's memory if it is laid out for that, else a copy in scratch. */
-typedef struct {
-    const double *x;
-    ptrdiff_t stride;
-    int by_columns;
-} block_view;
-
+/* Rows as doubles, `ld` apart. */
 static void copy_rows(const privlr_design *X, int64_t first, int64_t count, ptrdiff_t ld,
-                      double *out) {
+                      double *restrict out) {
     const int64_t rs = X->row_stride, cs = X->col_stride;
+    if (cs == 1 && X->is_float32) {
+        for (int64_t i = 0; i < count; i++) {
+            const float *restrict x = (const float *)X->values + (first + i) * rs;
+            for (int64_t j = 0; j < X->n_cols; j++)
+                out[i * ld + j] = (double)x[j];
+        }
+        return;
+    }
     /* Walk the source along its short stride; sixteen rows at a time keep the
      * destination's lines in the cache when that means writing columns. */
     const int tall = (rs < 0 ? -rs : rs) < (cs < 0 ? -cs : cs);
@@ -59,71 +68,108 @@ static void copy_rows(const privlr_design *X, int64_t first, int64_t count, ptrd
     }
 }
 
-static block_view view_block(const privlr_design *X, int64_t first, int64_t count,
-                             double *scratch) {
-    if (!X->is_float32 && X->col_stride == 1)
-        return (block_view){(const double *)X->values + first * X->row_stride,
-                            (ptrdiff_t)X->row_stride, 0};
-    if (!X->is_float32 && X->row_stride == 1)
-        return (block_view){(const double *)X->values + first, (ptrdiff_t)X->col_stride, 1};
-    copy_rows(X, first, count, (ptrdiff_t)X->n_cols, scratch);
-    return (block_view){scratch, (ptrdiff_t)X->n_cols, 0};
+void privlr_design_pack_panels(const privlr_design *X, int64_t first, int64_t count,
+                               double *panels) {
+    const int64_t width = privlr_design_width(X), rs = X->row_stride, cs = X->col_stride;
+    for (int64_t i = 0; i < count; i += LANES, panels += width * LANES) {
+        const int64_t rows = count - i < LANES ? count - i : LANES;
+        double scale[LANES] = {0.0};
+        for (int64_t k = 0; k < rows; k++)
+            scale[k] = X->row_scale ? X->row_scale[first + i + k] : 1.0;
+        const int64_t start = (first + i) * rs;
+        if (rows == LANES && !X->is_float32) {
+            const double *x = (const double *)X->values + start;
+            for (int64_t j = 0; j < X->n_cols; j++)
+                for (int64_t k = 0; k < LANES; k++)
+                    panels[j * LANES + k] = scale[k] * x[k * rs + j * cs];
+        } else {
+            for (int64_t j = 0; j < X->n_cols; j++)
+                for (int64_t k = 0; k < LANES; k++)
+                    panels[j * LANES + k] =
+                        k < rows ? scale[k] * value_at(X, start + k * rs + j * cs) : 0.0;
+        }
+        if (X->intercept != 0.0)
+            for (int64_t k = 0; k < LANES; k++)
+                panels[X->n_cols * LANES + k] = scale[k] * X->intercept;
+    }
 }
 
-static double csr_row_dot(const privlr_design *X, int64_t i, const double *w) {
-    const int64_t end = csr_at(X->indptr, X->index_bits, i + 1);
-    double total = 0.0;
-    for (int64_t k = csr_at(X->indptr, X->index_bits, i); k < end; k++)
-        total += value_at(X, k) * w[csr_at(X->indices, X->index_bits, k)];
-    return total;
-}
-
-void privlr_design_dots(const privlr_design *X, int64_t first, int64_t count, const double *w,
-                        double *scratch, double *out) {
-    memset(out, 0, (size_t)count * sizeof *out);
+privlr_view privlr_design_view(const privlr_design *X, int64_t first, int64_t count,
+                               double *scratch) {
+    privlr_view view = {first, count, scratch, (ptrdiff_t)X->n_cols, PRIVLR_ROWS};
     if (X->index_bits) {
-        for (int64_t i = 0; i < count; i++)
-            out[i] = csr_row_dot(X, first + i, w);
-    } else {
-        const block_view b = view_block(X, first, count, scratch);
-        if (b.by_columns)
-            privlr_rows_sums((size_t)X->n_cols, (size_t)count, b.x, b.stride, w, out);
+        view.layout = PRIVLR_CSR;
+    } else if (privlr_design_is_narrow(X)) {
+        view.layout = PRIVLR_PANELS;
+        if (X->panels)
+            view.x = X->panels + first * privlr_design_width(X);
         else
-            privlr_rows_dots((size_t)count, (size_t)X->n_cols, b.x, b.stride, w, out);
+            privlr_design_pack_panels(X, first, count, scratch);
+    } else if (!X->is_float32 && X->col_stride == 1) {
+        view.x = (const double *)X->values + first * X->row_stride;
+        view.stride = (ptrdiff_t)X->row_stride;
+    } else if (!X->is_float32 && X->row_stride == 1) {
+        view.x = (const double *)X->values + first;
+        view.stride = (ptrdiff_t)X->col_stride;
+        view.layout = PRIVLR_COLUMNS;
+    } else {
+        copy_rows(X, first, count, (ptrdiff_t)X->n_cols, scratch);
+    }
+    return view;
+}
+
+void privlr_design_dots(const privlr_design *X, const privlr_view *view, const double *w,
+                        double *out) {
+    const size_t count = (size_t)view->count, n_cols = (size_t)X->n_cols;
+    if (view->layout == PRIVLR_PANELS) {
+        privlr_panels_dots((count + LANES - 1) / LANES, (size_t)privlr_design_width(X), view->x, w,
+                           out);
+        return;
+    }
+    memset(out, 0, count * sizeof *out);
+    if (view->layout == PRIVLR_ROWS) {
+        privlr_rows_dots(count, n_cols, view->x, view->stride, w, out);
+    } else if (view->layout == PRIVLR_COLUMNS) {
+        privlr_rows_sums(n_cols, count, view->x, view->stride, w, out);
+    } else {
+        const privlr_csr csr = csr_of(X);
+        privlr_csr_dots(&csr, view->first, view->count, w, out);
     }
     const double constant = X->intercept != 0.0 ? X->intercept * w[X->n_cols] : 0.0;
     if (X->row_scale)
-        for (int64_t i = 0; i < count; i++)
-            out[i] = X->row_scale[first + i] * (out[i] + constant);
-    else
-        for (int64_t i = 0; i < count; i++)
+        for (size_t i = 0; i < count; i++)
+            out[i] = X->row_scale[view->first + (int64_t)i] * (out[i] + constant);
+    else if (constant != 0.0)
+        for (size_t i = 0; i < count; i++)
             out[i] += constant;
 }
 
-void privlr_design_sums(const privlr_design *X, int64_t first, int64_t count, const double *c,
-                        double *scratch, double *out) {
-    double scaled[BLOCK_MAX];
-    double constant = 0.0;
-    for (int64_t i = 0; i < count; i++) {
-        scaled[i] = X->row_scale ? c[i] * X->row_scale[first + i] : c[i];
-        constant += scaled[i];
+void privlr_design_sums(const privlr_design *X, const privlr_view *view, double *c, double *out) {
+    const size_t count = (size_t)view->count, n_cols = (size_t)X->n_cols;
+    if (view->layout == PRIVLR_PANELS) {
+        const size_t panels = (count + LANES - 1) / LANES;
+        for (size_t i = count; i < panels * LANES; i++)
+            c[i] = 0.0;
+        privlr_panels_sums(panels, (size_t)privlr_design_width(X), view->x, c, out);
+        return;
     }
-    memset(out, 0, (size_t)privlr_design_width(X) * sizeof *out);
-    if (X->index_bits) {
-        for (int64_t i = 0; i < count; i++) {
-            const int64_t end = csr_at(X->indptr, X->index_bits, first + i + 1);
-            for (int64_t k = csr_at(X->indptr, X->index_bits, first + i); k < end; k++)
-                out[csr_at(X->indices, X->index_bits, k)] += scaled[i] * value_at(X, k);
-        }
+    if (X->row_scale)
+        for (size_t i = 0; i < count; i++)
+            c[i] *= X->row_scale[view->first + (int64_t)i];
+    if (view->layout == PRIVLR_ROWS) {
+        privlr_rows_sums(count, n_cols, view->x, view->stride, c, out);
+    } else if (view->layout == PRIVLR_COLUMNS) {
+        privlr_rows_dots(n_cols, count, view->x, view->stride, c, out);
     } else {
-        const block_view b = view_block(X, first, count, scratch);
-        if (b.by_columns)
-            privlr_rows_dots((size_t)X->n_cols, (size_t)count, b.x, b.stride, scaled, out);
-        else
-            privlr_rows_sums((size_t)count, (size_t)X->n_cols, b.x, b.stride, scaled, out);
+        const privlr_csr csr = csr_of(X);
+        privlr_csr_sums(&csr, view->first, view->count, c, out);
     }
-    if (X->intercept != 0.0)
-        out[X->n_cols] = X->intercept * constant;
+    if (X->intercept != 0.0) {
+        double constant = 0.0;
+        for (size_t i = 0; i < count; i++)
+            constant += c[i];
+        out[X->n_cols] += X->intercept * constant;
+    }
 }
 
 void privlr_design_pack(const privlr_design *X, int64_t first, int64_t count, const double *factor,
@@ -140,26 +186,22 @@ void privlr_design_pack(const privlr_design *X, int64_t first, int64_t count, co
     }
 }
 
-void privlr_design_outer(const privlr_design *X, int64_t first, int64_t count, const double *h,
+void privlr_design_outer(const privlr_design *X, int64_t first, int64_t count, double *h,
                          double *upper) {
-    const int64_t width = privlr_design_width(X), last = X->n_cols;
-    for (int64_t i = 0; i < count; i++) {
-        const double s = X->row_scale ? X->row_scale[first + i] : 1.0;
-        const double weight = h[i] * s * s;
-        const int64_t begin = csr_at(X->indptr, X->index_bits, first + i);
-        const int64_t end = csr_at(X->indptr, X->index_bits, first + i + 1);
-        for (int64_t k = begin; k < end; k++) {
-            const int64_t a = csr_at(X->indices, X->index_bits, k);
-            const double wx = weight * value_at(X, k);
-            for (int64_t l = begin; l <= k; l++) {
-                const int64_t b = csr_at(X->indices, X->index_bits, l);
-                upper[a > b ? b + a * width : a + b * width] += wx * value_at(X, l);
-            }
-            if (X->intercept != 0.0)
-                upper[a + last * width] += wx * X->intercept;
+    const int64_t width = privlr_design_width(X);
+    const privlr_csr csr = csr_of(X);
+    if (X->row_scale)
+        for (int64_t i = 0; i < count; i++)
+            h[i] *= X->row_scale[first + i] * X->row_scale[first + i];
+    privlr_csr_outer(&csr, first, count, width, h, upper);
+    if (X->intercept != 0.0) {
+        double *last = upper + X->n_cols * width, total = 0.0;
+        for (int64_t i = 0; i < count; i++) {
+            h[i] *= X->intercept;
+            total += h[i];
         }
-        if (X->intercept != 0.0)
-            upper[last + last * width] += weight * X->intercept * X->intercept;
+        privlr_csr_sums(&csr, first, count, h, last);
+        last[X->n_cols] += X->intercept * total;
     }
 }
 
@@ -167,8 +209,9 @@ void privlr_design_outer(const privlr_design *X, int64_t first, int64_t count, c
 static void row_extent(const privlr_design *X, int64_t i, int64_t *start, int64_t *step,
                        int64_t *length) {
     if (X->index_bits) {
-        *start = csr_at(X->indptr, X->index_bits, i);
-        *length = csr_at(X->indptr, X->index_bits, i + 1) - *start;
+        const privlr_csr csr = csr_of(X);
+        *start = privlr_csr_start(&csr, i);
+        *length = privlr_csr_start(&csr, i + 1) - *start;
         *step = 1;
     } else {
         *start = i * X->row_stride;
@@ -177,22 +220,11 @@ static void row_extent(const privlr_design *X, int64_t i, int64_t *start, int64_
     }
 }
 
-/* Length of (x_i, intercept), safe for any finite input; infinite or NaN otherwise. */
-static double row_length(const privlr_design *X, int64_t i) {
+/* Length of (x_i, intercept) where its square leaves the range of a double; infinite or
+ * NaN where an entry is. */
+static double careful_length(const privlr_design *X, int64_t i) {
     int64_t start, step, length;
     row_extent(X, i, &start, &step, &length);
-    double square = X->intercept * X->intercept;
-    if (step == 1 && !X->is_float32) {
-        const double *x = (const double *)X->values + start;
-        privlr_rows_dots(1, (size_t)length, x, 0, x, &square);
-    } else {
-        for (int64_t j = 0; j < length; j++) {
-            const double x = value_at(X, start + j * step);
-            square += x * x;
-        }
-    }
-    if (square <= DBL_MAX && square >= DBL_MIN)
-        return sqrt(square);
     double largest = fabs(X->intercept), total = 0.0;
     for (int64_t j = 0; j < length; j++) {
         const double x = fabs(value_at(X, start + j * step));
@@ -212,43 +244,77 @@ static double row_length(const privlr_design *X, int64_t i) {
     return ldexp(sqrt(total + constant * constant), exponent);
 }
 
-privlr_status privlr_design_clip(const privlr_design *X, double bound, double *scale_out,
-                                 int64_t *row) {
+/* out[i] = ||(x_(first + i), intercept)||^2 as it comes; scratch holds a block. */
+static void row_squares(const privlr_design *X, int64_t first, int64_t count, double *scratch,
+                        double *out) {
+    const size_t rows = (size_t)count, n_cols = (size_t)X->n_cols;
+    for (size_t i = 0; i < rows; i++)
+        out[i] = X->intercept * X->intercept;
+    if (X->index_bits) {
+        const privlr_csr csr = csr_of(X);
+        privlr_csr_squares(&csr, first, count, out);
+    } else if (!X->is_float32 && X->col_stride == 1) {
+        privlr_rows_squares(rows, n_cols, (const double *)X->values + first * X->row_stride,
+                            (ptrdiff_t)X->row_stride, out);
+    } else {
+        copy_rows(X, first, count, (ptrdiff_t)n_cols, scratch);
+        privlr_rows_squares(rows, n_cols, scratch, (ptrdiff_t)n_cols, out);
+    }
+}
+
+static int row_is_finite(const privlr_design *X, int64_t i) {
+    int64_t start, step, length;
+    row_extent(X, i, &start, &step, &length);
+    for (int64_t j = 0; j < length; j++)
+        if (!(fabs(value_at(X, start + j * step)) <= DBL_MAX))
+            return 0;
+    return 1;
+}
+
+privlr_status privlr_design_scan(const privlr_design *X, double bound, double *scratch,
+                                 double *scale_out, privlr_scan *scan) {
     /* The computed length has a relative error below (width + 4)/2 units, the
      * quotient one more; twice that covers the rounding of the margin itself. */
     const double slack = 1.0 - (double)(privlr_design_width(X) + 8) * DBL_EPSILON;
     const double accept = bound * slack;
+    const int64_t block = privlr_design_block(X);
+    double square[BLOCK_MAX];
     privlr_status status = PRIVLR_OK;
-    for (int64_t i = 0; i < X->n_rows; i++) {
-        const double length = row_length(X, i);
-        if (!(length <= DBL_MAX)) {
-            /* An overflowing length of finite entries is infinite too. */
-            int64_t start, step, count;
-            row_extent(X, i, &start, &step, &count);
-            for (int64_t j = 0; j < count; j++)
-                if (!(fabs(value_at(X, start + j * step)) <= DBL_MAX)) {
-                    *row = i;
+    *scan = (privlr_scan){0.0, 0.0, -1, BLOCK_MAX / block};
+    if (X->index_bits && X->intercept == 0.0) {
+        const privlr_csr csr = csr_of(X);
+        if (privlr_csr_fullest_column(&csr, X->n_rows, X->n_cols, (int64_t *)scratch) <= BLOCK_MAX)
+            scan->plain_blocks = X->n_rows;
+    }
+    for (int64_t first = 0; first < X->n_rows; first += block) {
+        const int64_t count = first + block < X->n_rows ? block : X->n_rows - first;
+        row_squares(X, first, count, scratch, square);
+        for (int64_t i = 0; i < count; i++) {
+            double length = square[i] <= DBL_MAX && square[i] >= DBL_MIN
+                                ? sqrt(square[i])
+                                : careful_length(X, first + i);
+            if (scale_out) {
+                /* An overflowing length of finite entries is infinite too. */
+                if (!(length <= DBL_MAX) && !row_is_finite(X, first + i)) {
+                    scan->bad_row = first + i;
                     return PRIVLR_NONFINITE;
                 }
-        }
-        /* bound/DBL_MAX/2 stands in for a length that no double can hold. */
-        scale_out[i] = length <= accept ? 1.0
-                       : length <= DBL_MAX
-                           ? accept / length
-                           : accept / DBL_MAX / (2.0 * sqrt((double)(X->n_cols + 1)));
-        if (length > EXTREME_LENGTH) {
-            status = PRIVLR_EXTREME;
-            scale_out[i] = -scale_out[i];
+                /* bound/DBL_MAX/2 stands in for a length that no double can hold. */
+                double factor = length <= accept ? 1.0
+                                : length <= DBL_MAX
+                                    ? accept / length
+                                    : accept / DBL_MAX / (2.0 * sqrt((double)(X->n_cols + 1)));
+                if (length > EXTREME_LENGTH) {
+                    status = PRIVLR_EXTREME;
+                    factor = -factor;
+                }
+                scale_out[first + i] = factor;
+                length = length <= accept ? length : bound;
+            }
+            if (!(isnan(scan->longest) || scan->longest >= length))
+                scan->longest = length;
+            scan->square_sum += length * length;
         }
     }
     return status;
-}
-
-double privlr_design_longest(const privlr_design *X) {
-    double longest = 0.0;
-    for (int64_t i = 0; i < X->n_rows; i++) {
-        const double length = row_length(X, i) * (X->row_scale ? X->row_scale[i] : 1.0);
-        longest = longest >= length ? longest : length;
-    }
-    return longest;
 }

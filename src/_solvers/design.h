@@ -3,7 +3,7 @@
  *
  *     a_i = row_scale[i] * (x_i, intercept)
  *
- * in exact arithmetic; it is never formed in memory. */
+ * in exact arithmetic; it is formed in memory only where rows are short. */
 #ifndef PRIVLR_DESIGN_H
 #define PRIVLR_DESIGN_H
 
@@ -19,8 +19,12 @@ typedef struct {
     int64_t row_stride, col_stride; /* dense, in elements; any sign */
     const void *indices, *indptr;   /* CSR */
     int index_bits;                 /* 32 or 64 for CSR, 0 for dense */
+    int64_t n_entries;              /* stored */
     const double *row_scale;        /* NULL: every factor is 1 */
     double intercept;               /* 0: no constant column */
+    const double *panels;           /* all of a narrow design, packed; or NULL */
+    double square_sum;              /* of the rows' lengths, after scaling; see scan */
+    int64_t plain_blocks;           /* see scan; 1 is always right */
 } privlr_design;
 
 /* Number of coefficients: columns and, where there is one, the constant. */
@@ -28,35 +32,66 @@ static inline int64_t privlr_design_width(const privlr_design *X) {
     return X->n_cols + (X->intercept != 0.0);
 }
 
-/* Rows that one block of a pass holds, so that a block stays in the cache. */
+/* Dense rows this short are worked on in panels of eight; see rows.h. */
+enum { PRIVLR_NARROW = 32 };
+
+static inline int privlr_design_is_narrow(const privlr_design *X) {
+    return !X->index_bits && privlr_design_width(X) <= PRIVLR_NARROW;
+}
+
+/* Rows that one block of a pass holds, a multiple of 8, so that a block stays in the cache. */
 int64_t privlr_design_block(const privlr_design *X);
 
-/* Doubles of scratch that dots, sums and pack below need. */
+/* Doubles of scratch that the functions below need. */
 size_t privlr_design_scratch(const privlr_design *X);
 
-/* out[i - first] = a_i . w       for `count` rows, count <= block */
-void privlr_design_dots(const privlr_design *X, int64_t first, int64_t count, const double *w,
-                        double *scratch, double *out);
+/* A block of rows as the kernels walk it: the caller's memory if it is laid out
+ * for that, else a copy in scratch. Unused for CSR. */
+typedef struct {
+    int64_t first, count;
+    const double *x;
+    ptrdiff_t stride;
+    enum { PRIVLR_ROWS, PRIVLR_COLUMNS, PRIVLR_PANELS, PRIVLR_CSR } layout;
+} privlr_view;
 
-/* out[:] = sum_i c[i - first] a_i */
-void privlr_design_sums(const privlr_design *X, int64_t first, int64_t count, const double *c,
-                        double *scratch, double *out);
+/* Rows first .. first + count - 1, count <= block; first is a multiple of 8. */
+privlr_view privlr_design_view(const privlr_design *X, int64_t first, int64_t count,
+                               double *scratch);
 
-/* packed[i - first, :] = factor[i - first] a_i, row-major, width columns (dense only) */
+/* out[i] = a_(first + i) . w; room for count rounded up to 8 */
+void privlr_design_dots(const privlr_design *X, const privlr_view *view, const double *w,
+                        double *out);
+
+/* out[:] += sum_i c[i] a_(first + i); c has room for count rounded up to 8, and is used up */
+void privlr_design_sums(const privlr_design *X, const privlr_view *view, double *c, double *out);
+
+/* packed[i, :] = factor[i] a_(first + i), row-major, width columns (dense only) */
 void privlr_design_pack(const privlr_design *X, int64_t first, int64_t count, const double *factor,
                         double *packed);
 
-/* upper triangle (column-major) += sum_i h[i - first] a_i a_i'  (CSR only) */
-void privlr_design_outer(const privlr_design *X, int64_t first, int64_t count, const double *h,
+/* upper triangle (column-major) += sum_i h[i] a_(first + i) a_(first + i)'  (CSR only);
+ * h is used up */
+void privlr_design_outer(const privlr_design *X, int64_t first, int64_t count, double *h,
                          double *upper);
 
-/* scale_out[i] = the largest convenient factor <= 1 with ||scale_out[i] (x_i, intercept)|| <= bound
- * in exact arithmetic. PRIVLR_NONFINITE names the first bad row in *row. PRIVLR_EXTREME means
- * that products with some rows could overflow: scale_out is complete, and negative for those. */
-privlr_status privlr_design_clip(const privlr_design *X, double bound, double *scale_out,
-                                 int64_t *row);
+/* Rows first .. first + count - 1 of a narrow design, side by side in panels of eight. */
+void privlr_design_pack_panels(const privlr_design *X, int64_t first, int64_t count,
+                               double *panels);
 
-/* Length of the longest row after scaling. */
-double privlr_design_longest(const privlr_design *X);
+typedef struct {
+    double longest;    /* length of the longest row after scaling; infinite or NaN if one is */
+    double square_sum; /* of all lengths */
+    int64_t bad_row;   /* the first with a NaN or an infinity, else -1; only with a bound */
+    /* Blocks whose plain sum has at most 256 terms in every column: what the bound on
+     * rounding errors allows between compensated additions, which cost the width each. */
+    int64_t plain_blocks;
+} privlr_scan;
+
+/* One look at every row. With bound > 0 it sets scale_out[i] to the largest convenient factor
+ * <= 1 with ||scale_out[i] (x_i, intercept)|| <= bound in exact arithmetic. PRIVLR_NONFINITE:
+ * see bad_row. PRIVLR_EXTREME means that products with some rows could overflow: scale_out is
+ * complete, and negative for those. Without a bound it cannot fail. */
+privlr_status privlr_design_scan(const privlr_design *X, double bound, double *scratch,
+                                 double *scale_out, privlr_scan *scan);
 
 #endif

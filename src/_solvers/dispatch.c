@@ -19,9 +19,14 @@ typedef struct {
     const char *name;
     double (*evaluate)(size_t, int, const double *, const double *, const double *, double *,
                        double *);
+    void (*slopes)(size_t, int, const double *, const double *, const double *, double *, double *);
     void (*prox)(size_t, double, double, const double *, const double *, const double *, double *);
     void (*dots)(size_t, size_t, const double *, ptrdiff_t, const double *, double *);
     void (*sums)(size_t, size_t, const double *, ptrdiff_t, const double *, double *);
+    void (*squares)(size_t, size_t, const double *, ptrdiff_t, double *);
+    void (*panels_dots)(size_t, size_t, const double *, const double *, double *);
+    void (*panels_sums)(size_t, size_t, const double *, const double *, double *);
+    void (*panels_outer)(size_t, size_t, const double *, const double *, double *);
     void (*chacha20_blocks)(const uint32_t *, uint64_t, uint64_t *);
     void (*uniform_map)(size_t, int, const uint64_t *, double *);
     void (*exponential_map)(size_t, const uint64_t *, const double *, double *);
@@ -32,9 +37,14 @@ typedef struct {
 #define KERNEL_SET(name, variant)                                                                  \
     {name,                                                                                         \
      privlr_logistic_evaluate_##variant,                                                           \
+     privlr_logistic_slopes_##variant,                                                             \
      privlr_logistic_prox_##variant,                                                               \
      privlr_rows_dots_##variant,                                                                   \
      privlr_rows_sums_##variant,                                                                   \
+     privlr_rows_squares_##variant,                                                                \
+     privlr_panels_dots_##variant,                                                                 \
+     privlr_panels_sums_##variant,                                                                 \
+     privlr_panels_outer_##variant,                                                                \
      privlr_chacha20_blocks_##variant,                                                             \
      privlr_uniform_map_##variant,                                                                 \
      privlr_exponential_map_##variant,                                                             \
@@ -77,6 +87,12 @@ double privlr_logistic_evaluate(size_t n, int loss, const double *raw_prediction
     return chosen->evaluate(n, loss, raw_prediction, y, sample_weight, gradient_out, hessian_out);
 }
 
+void privlr_logistic_slopes(size_t n, int loss, const double *raw_prediction, const double *y,
+                            const double *sample_weight, double *gradient_out,
+                            double *hessian_out) {
+    chosen->slopes(n, loss, raw_prediction, y, sample_weight, gradient_out, hessian_out);
+}
+
 int privlr_logistic_prox(size_t n, double c, double rho, const double *y, const double *s,
                          const double *a, double *z_out) {
     if (!(c >= 0.0 && c / rho <= 1e200 && rho >= 1e-300 && rho <= DBL_MAX))
@@ -93,6 +109,26 @@ void privlr_rows_dots(size_t rows, size_t length, const double *x, ptrdiff_t str
 void privlr_rows_sums(size_t rows, size_t length, const double *x, ptrdiff_t stride,
                       const double *c, double *out) {
     chosen->sums(rows, length, x, stride, c, out);
+}
+
+void privlr_rows_squares(size_t rows, size_t length, const double *x, ptrdiff_t stride,
+                         double *out) {
+    chosen->squares(rows, length, x, stride, out);
+}
+
+void privlr_panels_dots(size_t panels, size_t length, const double *p, const double *w,
+                        double *out) {
+    chosen->panels_dots(panels, length, p, w, out);
+}
+
+void privlr_panels_sums(size_t panels, size_t length, const double *p, const double *c,
+                        double *out) {
+    chosen->panels_sums(panels, length, p, c, out);
+}
+
+void privlr_panels_outer(size_t panels, size_t length, const double *p, const double *h,
+                         double *upper) {
+    chosen->panels_outer(panels, length, p, h, upper);
 }
 
 void privlr_chacha20_blocks(const uint32_t key[8], uint64_t block, uint64_t *out) {

@@ -10,12 +10,23 @@
     double privlr_logistic_evaluate_##variant(size_t n, int loss, const double *raw_prediction,    \
                                               const double *y, const double *sample_weight,        \
                                               double *gradient_out, double *hessian_out);          \
+    void privlr_logistic_slopes_##variant(size_t n, int loss, const double *raw_prediction,        \
+                                          const double *y, const double *sample_weight,            \
+                                          double *gradient_out, double *hessian_out);              \
     void privlr_logistic_prox_##variant(size_t n, double c, double rho, const double *y,           \
                                         const double *s, const double *a, double *z_out);          \
     void privlr_rows_dots_##variant(size_t rows, size_t length, const double *x, ptrdiff_t stride, \
                                     const double *w, double *out);                                 \
     void privlr_rows_sums_##variant(size_t rows, size_t length, const double *x, ptrdiff_t stride, \
                                     const double *c, double *out);                                 \
+    void privlr_rows_squares_##variant(size_t rows, size_t length, const double *x,                \
+                                       ptrdiff_t stride, double *out);                             \
+    void privlr_panels_dots_##variant(size_t panels, size_t length, const double *p,               \
+                                      const double *w, double *out);                               \
+    void privlr_panels_sums_##variant(size_t panels, size_t length, const double *p,               \
+                                      const double *c, double *out);                               \
+    void privlr_panels_outer_##variant(size_t panels, size_t length, const double *p,              \
+                                       const double *h, double *upper);                            \
     void privlr_chacha20_blocks_##variant(const uint32_t key[8], uint64_t block, uint64_t *out);   \
     void privlr_uniform_map_##variant(size_t n, int field_bits, const uint64_t *word,              \
                                       double *uniform_out);                                        \

@@ -1,116 +1,297 @@
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "line_search.h"
 #include "minimize.h"
+#include "pairs.h"
 
-/* Pairs kept, and iterations without a smaller gradient or value that end the run. */
-enum { PAIRS = 20, PATIENCE = 30 };
+enum {
+    SAMPLE_GROWTH = 4, /* every sample has this many times the rows of the last */
+    SAMPLE_BLOCKS = 4, /* at least, to estimate the sampling error from their spread */
+    SAMPLE_PER_COLUMN = 4,
+    TRIALS = 25, /* of one line search */
+    TRIALS_IN_NOISE = 2,
+    STAGE_STEPS = 10, /* of Newton's method at one ridge, where L-BFGS fails */
+    /* Iterations without a smaller gradient: on a sample or with a metric that may improve;
+     * at a norm that rounding errors nearly explain; otherwise. */
+    PATIENCE_SAMPLE = 5,
+    PATIENCE_IN_NOISE = 10,
+    PATIENCE_IN_HAZE = 100,
+    PATIENCE = 1000
+};
+
+/* A sample is solved until its gradient is this share of its sampling error. */
+static const double SAMPLE_ACCURACY = 0.5;
+/* An estimate of the Hessian must promise to leave no more than this share of the cost. */
+static const double GAIN = 0.7;
 
 typedef struct {
-    int64_t n;
-    int count, newest;
-    double *s, *y, rho[PAIRS], alpha[PAIRS], scale;
-} pairs;
+    double *w, *gradient, norm, value; /* value: with Newton's method only */
+    double floor, haze;                /* norms that rounding errors explain, and may explain */
+} point;
 
-static double *pair_at(const pairs *p, double *base, int age) {
-    return base + (size_t)((p->newest - age + 2 * PAIRS) % PAIRS) * (size_t)p->n;
-}
-
-static void pairs_add(pairs *p, const privlr_point *from, const privlr_point *to) {
-    p->newest = (p->newest + 1) % PAIRS;
-    double *s = pair_at(p, p->s, 0), *y = pair_at(p, p->y, 0);
-    for (int64_t j = 0; j < p->n; j++) {
-        s[j] = to->w[j] - from->w[j];
-        y[j] = to->gradient[j] - from->gradient[j];
-    }
-    const double sy = privlr_dot(p->n, s, y), yy = privlr_dot(p->n, y, y);
-    if (!(sy > 1e-14 * sqrt(yy * privlr_dot(p->n, s, s)))) {
-        /* Curvature lost in rounding: the pair is worthless, and so are the older ones. */
-        p->count = 0;
-        return;
-    }
-    p->count = p->count < PAIRS ? p->count + 1 : PAIRS;
-    p->rho[p->newest] = 1.0 / sy;
-    p->scale = sy / yy;
-}
-
-/* The two-loop recursion: direction = -(inverse Hessian estimate) gradient. */
-static void pairs_direction(pairs *p, const double *gradient, double *direction) {
-    for (int64_t j = 0; j < p->n; j++)
-        direction[j] = -gradient[j];
-    for (int age = 0; age < p->count; age++) {
-        const double *s = pair_at(p, p->s, age), *y = pair_at(p, p->y, age);
-        const int slot = (p->newest - age + PAIRS) % PAIRS;
-        p->alpha[age] = p->rho[slot] * privlr_dot(p->n, s, direction);
-        for (int64_t j = 0; j < p->n; j++)
-            direction[j] -= p->alpha[age] * y[j];
-    }
-    for (int64_t j = 0; j < p->n; j++)
-        direction[j] *= p->scale;
-    for (int age = p->count - 1; age >= 0; age--) {
-        const double *s = pair_at(p, p->s, age), *y = pair_at(p, p->y, age);
-        const int slot = (p->newest - age + PAIRS) % PAIRS;
-        const double beta = p->rho[slot] * privlr_dot(p->n, y, direction);
-        for (int64_t j = 0; j < p->n; j++)
-            direction[j] += (p->alpha[age] - beta) * s[j];
-    }
-}
-
-privlr_status privlr_lbfgs(const privlr_objective *f, const privlr_blas *blas, double tolerance,
-                           int max_passes, double *w, privlr_progress *progress) {
-    const size_t n = (size_t)privlr_objective_size(f);
+typedef struct {
+    const privlr_objective *f;
+    const privlr_blas *blas;
+    const privlr_options *options;
     privlr_workspace work;
-    privlr_status status = privlr_workspace_init(&work, f, 0);
-    double *memory = malloc((2 * PAIRS + 5) * n * sizeof *memory);
-    if (status != PRIVLR_OK || !memory) {
-        if (status == PRIVLR_OK)
-            privlr_workspace_free(&work);
-        free(memory);
+    privlr_metric *metric;
+    privlr_pairs pairs;
+    int64_t n, every; /* coefficients; blocks of rows, of which a pass uses one */
+    double passes, noise;
+    int newton; /* the last resort: an exact Hessian for every step */
+    point here, next;
+    double *direction, *memory;
+} solver;
+
+static void evaluate(solver *s, point *at) {
+    const privlr_pass found =
+        privlr_objective_evaluate(s->f, &s->work, s->every, s->newton, at->w, at->gradient);
+    at->value = found.value;
+    at->norm = privlr_norm(s->n, at->gradient);
+    at->floor = 4.0 * DBL_EPSILON * found.rounding;
+    at->haze = 4.0 * DBL_EPSILON * found.haze;
+    s->noise = found.noise;
+    s->passes += 1.0 / (double)s->every;
+}
+
+static int is_in_noise(const point *at) {
+    return at->norm <= 10.0 * at->floor;
+}
+
+static int patience(const point *at) {
+    return is_in_noise(at) ? PATIENCE_IN_NOISE : at->norm <= at->haze ? PATIENCE_IN_HAZE : PATIENCE;
+}
+
+/* From here along the direction until the slope there has changed sign or shrunk by a
+ * tenth, but has not grown to half its size on the other side. F is convex, so the slopes
+ * say it all. Leaves the last point tried in next. */
+static void line_search(solver *s, double slope) {
+    const int trials = is_in_noise(&s->here) ? TRIALS_IN_NOISE : TRIALS;
+    const double enough = s->newton ? 0.5 : 0.9;
+    const double noise = 16.0 * DBL_EPSILON * fabs(s->here.value);
+    const int in_noise = -slope <= noise; /* values tell nothing */
+    double low = 0.0, low_ratio = 1.0, high = INFINITY, high_ratio = -INFINITY, step = 1.0;
+    for (int trial = 1;; trial++) {
+        for (int64_t j = 0; j < s->n; j++)
+            s->next.w[j] = s->here.w[j] + step * s->direction[j];
+        evaluate(s, &s->next);
+        double ratio = privlr_dot(s->n, s->next.gradient, s->direction) / slope;
+        if (s->newton && !in_noise && s->next.value > s->here.value + noise)
+            ratio = -INFINITY;
+        if ((ratio <= enough && ratio >= -0.5) || trial == trials)
+            return;
+        if (ratio > enough && isfinite(ratio)) {
+            low = step;
+            low_ratio = ratio;
+        } else {
+            high = step;
+            high_ratio = isfinite(ratio) ? ratio : -INFINITY;
+        }
+        if (isinf(high)) {
+            const double secant = low_ratio < 1.0 ? 1.0 / (1.0 - low_ratio) : INFINITY;
+            step *= fmin(10.0, fmax(2.0, secant));
+        } else if (low == 0.0 && trial > 1) {
+            step = 0.1 * high; /* slopes that only change sign tell nothing of the distance */
+        } else {
+            const double width = high - low;
+            const double secant = isfinite(high_ratio)
+                                      ? low + width * low_ratio / (low_ratio - high_ratio)
+                                      : low + 0.25 * width;
+            step = fmin(high - 0.1 * width, fmax(low + 0.05 * width, secant));
+        }
+    }
+}
+
+static void take_step(solver *s) {
+    privlr_pairs *p = &s->pairs;
+    privlr_pairs_direction(p, s->metric, s->blas, s->here.gradient, s->direction);
+    double slope = privlr_dot(s->n, s->here.gradient, s->direction);
+    if (!(slope < 0.0)) { /* rounding spoilt the memory */
+        p->count = 0;
+        privlr_pairs_direction(p, s->metric, s->blas, s->here.gradient, s->direction);
+        slope = privlr_dot(s->n, s->here.gradient, s->direction);
+    }
+    line_search(s, slope);
+    privlr_pairs_add(p, s->here.w, s->here.gradient, s->next.w, s->next.gradient);
+    const point last = s->here;
+    s->here = s->next;
+    s->next = last;
+}
+
+static privlr_status update_metric(solver *s, int64_t every, int precise) {
+    s->passes += 1.0 / (double)every;
+    s->pairs.count = 0;
+    return privlr_metric_update(s->metric, s->f, s->blas, &s->work, every, precise, s->here.w);
+}
+
+/* The norm at which this sample, or the whole solve, is done. */
+static double target_norm(const solver *s) {
+    const double enough = s->every > 1 ? SAMPLE_ACCURACY * s->noise : 0.0;
+    return fmax(fmax(enough, s->options->tolerance), s->here.floor);
+}
+
+/* Whether an estimate of the Hessian would save more passes than it costs, at the rate at
+ * which the norm shrinks now, and from which sample: 0 for none. With m rows for d columns
+ * the error of an estimate, and so the rate to come, is about sqrt(d / m). */
+static int64_t worthwhile_metric(const solver *s, double rate) {
+    const double digits = log(s->here.norm / target_norm(s)) / (double)s->every;
+    if (!(digits > 0.0))
+        return 0;
+    double least = GAIN * (rate < 1.0 ? digits / -log(rate) : INFINITY);
+    int64_t best = 0;
+    for (int64_t every = privlr_metric_coarsest(s->f);; every = (every + 1) / 2) {
+        const double rows = (double)s->f->X.n_rows / (double)every;
+        const double error = every > 1 ? sqrt((double)s->n / rows) : 0.0;
+        const double cost = privlr_metric_cost(s->f, every) + digits / -log(fmax(error, 0.05));
+        if (cost < least) {
+            least = cost;
+            best = every;
+        }
+        if (every == 1)
+            return best;
+    }
+}
+
+static int64_t first_sample(const privlr_objective *f) {
+    const int64_t blocks = f->X.n_rows / privlr_design_block(&f->X);
+    const int64_t size = SAMPLE_PER_COLUMN * privlr_design_width(&f->X);
+    int64_t every = 1;
+    while (blocks / (every * SAMPLE_GROWTH) >= SAMPLE_BLOCKS &&
+           f->X.n_rows / (every * SAMPLE_GROWTH) >= size)
+        every *= SAMPLE_GROWTH;
+    return every;
+}
+
+/* The last resort, for margins in the thousands and more, where the loss is all but a bent
+ * line: Newton's method from the origin while the ridge falls to its value in stages. */
+static privlr_status follow_ridge(solver *s) {
+    const privlr_objective *f = s->f;
+    privlr_objective easier = *f;
+    s->newton = 1;
+    s->f = &easier;
+    memset(s->here.w, 0, (size_t)s->n * sizeof *s->here.w);
+    easier.ridge = f->X.square_sum / (double)privlr_design_width(&f->X);
+    for (; easier.ridge > f->ridge; easier.ridge *= 0.1) {
+        evaluate(s, &s->here);
+        const double enough = 0.1 * s->here.norm;
+        for (int step = 0; step < STAGE_STEPS && s->here.norm > enough; step++) {
+            if (update_metric(s, 1, 1) != PRIVLR_OK)
+                return PRIVLR_NO_MEMORY;
+            take_step(s);
+        }
+    }
+    s->f = f;
+    evaluate(s, &s->here);
+    return PRIVLR_OK;
+}
+
+/* Solves on ever larger samples and at last on all rows; w and best hold the best point of
+ * those. */
+static privlr_status run(solver *s, double *w, point *best) {
+    const privlr_options *options = s->options;
+    double idle_norm = INFINITY;
+    double norm_1 = INFINITY, norm_2 = INFINITY; /* one and two steps ago, or unknown */
+    double rate = 0.0;                           /* of the norm, a step; 0: not known */
+    double built = INFINITY;                     /* norm where the metric was made */
+    int idle = 0;
+    for (;;) {
+        if (s->every > 1 && (s->here.norm <= target_norm(s) || idle >= PATIENCE_SAMPLE ||
+                             !isfinite(s->here.norm))) {
+            s->every /= SAMPLE_GROWTH;
+            evaluate(s, &s->here);
+            idle_norm = norm_1 = norm_2 = built = INFINITY;
+            idle = 0;
+            continue;
+        }
+        if (s->every == 1) {
+            if (s->here.norm < best->norm || isinf(best->norm)) {
+                *best = s->here;
+                memcpy(w, s->here.w, (size_t)s->n * sizeof *w);
+            }
+            if (best->norm <= options->tolerance)
+                return PRIVLR_OK;
+            if (best->norm <= best->floor || !isfinite(s->here.norm) || idle >= patience(best))
+                return PRIVLR_STALLED;
+            if (s->passes >= options->max_passes)
+                return PRIVLR_MAX_ITER;
+        }
+
+        if (options->use_metric && s->metric->factor) {
+            if (isfinite(norm_2))
+                rate = sqrt(s->here.norm / norm_2);
+            const int fresh = s->here.norm > 0.5 * built; /* another would be the same */
+            int64_t every = rate > 0.0 && !fresh ? worthwhile_metric(s, rate) : 0;
+            if (idle >= PATIENCE_SAMPLE && !is_in_noise(&s->here) && !s->newton) {
+                if (follow_ridge(s) != PRIVLR_OK)
+                    return PRIVLR_NO_MEMORY;
+                idle = 0;
+                idle_norm = s->here.norm;
+            }
+            if (s->newton)
+                every = 1;
+            if (every) {
+                if (update_metric(s, every, s->newton) != PRIVLR_OK)
+                    return PRIVLR_NO_MEMORY;
+                built = s->here.norm;
+                norm_1 = norm_2 = INFINITY;
+                rate = 0.0;
+            }
+        }
+        norm_2 = norm_1;
+        norm_1 = s->here.norm;
+        idle = s->here.norm <= 0.7 * idle_norm ? 0 : idle + 1;
+        idle_norm = fmin(idle_norm, s->here.norm);
+        take_step(s);
+        if (s->newton && s->next.value - s->here.value > 1e-12 * fabs(s->next.value))
+            idle = 0; /* across kinks the value falls first */
+    }
+}
+
+/* The minimiser is near prior - linear / ridge if the linear term outweighs the data. */
+static void try_center(solver *s) {
+    const privlr_objective *f = s->f;
+    for (int64_t j = 0; j < s->n; j++)
+        s->next.w[j] = (f->prior ? f->prior[j] : 0.0) - (f->linear ? f->linear[j] / f->ridge : 0.0);
+    evaluate(s, &s->next);
+    if (s->next.norm < s->here.norm) {
+        const point start = s->here;
+        s->here = s->next;
+        s->next = start;
+    }
+}
+
+privlr_status privlr_minimize(const privlr_objective *f, const privlr_blas *blas, privlr_team *team,
+                              const privlr_options *options, privlr_metric *metric, double *w,
+                              privlr_progress *progress) {
+    const int64_t n = privlr_objective_size(f);
+    solver s = {.f = f, .blas = blas, .options = options, .metric = metric, .n = n};
+    privlr_status status = privlr_workspace_init(&s.work, f, team);
+    if (status != PRIVLR_OK)
+        return status;
+    double *p = s.memory = malloc((size_t)((2 * PRIVLR_PAIRS + 5) * n) * sizeof *p);
+    if (!p) {
+        privlr_workspace_free(&s.work);
         return PRIVLR_NO_MEMORY;
     }
-    pairs p = {.n = (int64_t)n, .s = memory, .y = memory + PAIRS * n};
-    double *direction = memory + 2 * PAIRS * n;
-    privlr_point here = {direction + n, direction + 2 * n, NULL, 0.0};
-    privlr_point next = {direction + 3 * n, direction + 4 * n, NULL, 0.0};
+    s.here = (point){.w = p, .gradient = p + n};
+    s.next = (point){.w = p + 2 * n, .gradient = p + 3 * n};
+    s.direction = p + 4 * n;
+    s.pairs = (privlr_pairs){.n = n, .s = p + 5 * n, .y = p + (5 + PRIVLR_PAIRS) * n};
+    /* The mean eigenvalue of the Hessian at most: a first guess that secants correct. */
+    s.pairs.scale = 1.0 / (f->ridge + 0.25 * f->X.square_sum / (double)privlr_design_width(&f->X));
+    s.every = options->use_samples ? first_sample(f) : 1;
 
-    memcpy(here.w, w, n * sizeof *w);
-    here.value = privlr_objective_evaluate(f, blas, &work, here.w, here.gradient, NULL);
-    double norm = sqrt(privlr_dot((int64_t)n, here.gradient, here.gradient)), best = norm;
-    int passes = 1, idle = 0;
-    while (!(best <= tolerance)) {
-        if (passes >= max_passes || idle >= PATIENCE || !isfinite(norm)) {
-            status = passes >= max_passes ? PRIVLR_MAX_ITER : PRIVLR_STALLED;
-            break;
-        }
-        double slope = 0.0;
-        if (p.count) {
-            pairs_direction(&p, here.gradient, direction);
-            slope = privlr_dot((int64_t)n, here.gradient, direction);
-        }
-        if (!(slope < 0.0)) {
-            /* No memory, or rounding spoilt it: steepest descent, one unit long at first. */
-            p.count = 0;
-            p.scale = 1.0 / (norm > f->ridge ? norm : f->ridge);
-            pairs_direction(&p, here.gradient, direction);
-            slope = privlr_dot((int64_t)n, here.gradient, direction);
-        }
-        passes += privlr_line_search(f, blas, &work, &here, direction, slope, 0.9, &next);
-        pairs_add(&p, &here, &next);
-        const privlr_point last = here;
-        here = next;
-        next = last;
-        norm = sqrt(privlr_dot((int64_t)n, here.gradient, here.gradient));
-        idle = norm <= 0.9 * best || privlr_descended(&last, &here) ? 0 : idle + 1;
-        if (norm < best) {
-            best = norm;
-            memcpy(w, here.w, n * sizeof *w);
-        }
-    }
-    progress->gradient_norm = best;
-    progress->passes = passes;
-    free(memory);
-    privlr_workspace_free(&work);
+    memcpy(s.here.w, w, (size_t)n * sizeof *w);
+    evaluate(&s, &s.here);
+    if (options->use_samples && (f->linear || f->prior))
+        try_center(&s);
+    point best = {.norm = INFINITY};
+    status = run(&s, w, &best);
+    progress->gradient_norm = best.norm;
+    progress->passes = s.passes;
+    free(s.memory);
+    privlr_workspace_free(&s.work);
     return status;
 }

@@ -9,8 +9,8 @@
  * the logarithm's argument s = f / (2 + f), where 1 + u = 1 + f, or 2 (1 + f) for
  * u >= 1/2 (there f = (u - 1) / 2 is exact).
  */
-static void logistic_block(ptrdiff_t padded, const double *margin, double *value, double *slope,
-                           double *curvature) {
+static inline void logistic_block(ptrdiff_t padded, int with_value, const double *margin,
+                                  double *value, double *slope, double *curvature) {
     PRIVLR_FOR_LANES(i, padded)
     value[i] = privlr_exp(-fabs(margin[i]));
 
@@ -28,20 +28,22 @@ static void logistic_block(ptrdiff_t padded, const double *margin, double *value
         double r = v * inverse;
         r = fma(r, fma(-w_lost, r, fma(-w, r, 1.0)), r);
 
-        const double s = f * (w * inverse);
-        const double bend = s * (privlr_log1p_remainder(s) - f);
-        const double log1p_u =
-            (upper ? privlr_log2_hi : 0.0) + (f + (upper ? bend + privlr_log2_lo : bend));
+        if (with_value) {
+            const double s = f * (w * inverse);
+            const double bend = s * (privlr_log1p_remainder(s) - f);
+            const double log1p_u =
+                (upper ? privlr_log2_hi : 0.0) + (f + (upper ? bend + privlr_log2_lo : bend));
+            value[i] = (m < 0.0 ? -m : 0.0) + log1p_u;
+        }
         const double p = u * r;
-        value[i] = (m < 0.0 ? -m : 0.0) + log1p_u;
         slope[i] = m < 0.0 ? r : p;
         curvature[i] = fma(-p, p, p);
     }
 }
 
 /* Below 0 the tangent at 0, where logistic_block gives slope 1/2. */
-static void capped_block(ptrdiff_t padded, double *margin, double *value, double *slope,
-                         double *curvature) {
+static inline void capped_block(ptrdiff_t padded, int with_value, double *margin, double *value,
+                                double *slope, double *curvature) {
     double linear[PRIVLR_BLOCK];
 
     PRIVLR_FOR_LANES(i, padded) {
@@ -49,7 +51,7 @@ static void capped_block(ptrdiff_t padded, double *margin, double *value, double
         linear[i] = m < 0.0 ? -m : 0.0;
         margin[i] = m < 0.0 ? 0.0 : m;
     }
-    logistic_block(padded, margin, value, slope, curvature);
+    logistic_block(padded, with_value, margin, value, slope, curvature);
     PRIVLR_FOR_LANES(i, padded) {
         value[i] += 0.5 * linear[i];
         curvature[i] = linear[i] > 0.0 ? 0.0 : curvature[i];
@@ -65,9 +67,9 @@ static double lane_sum(ptrdiff_t padded, const double *value) {
            ((lane[1] + lane[5]) + (lane[3] + lane[7]));
 }
 
-double PRIVLR_KERNEL(privlr_logistic_evaluate)(size_t n, int loss, const double *raw_prediction,
-                                               const double *y, const double *sample_weight,
-                                               double *gradient_out, double *hessian_out) {
+static inline double evaluate(size_t n, int loss, int with_value, const double *raw_prediction,
+                              const double *y, const double *sample_weight, double *gradient_out,
+                              double *hessian_out) {
     double margin[PRIVLR_BLOCK], value[PRIVLR_BLOCK], slope[PRIVLR_BLOCK], curvature[PRIVLR_BLOCK];
     double sum = 0.0;
 
@@ -83,9 +85,9 @@ double PRIVLR_KERNEL(privlr_logistic_evaluate)(size_t n, int loss, const double 
             margin[i] = 0.0;
 
         if (loss == PRIVLR_LOSS_CAPPED)
-            capped_block(padded, margin, value, slope, curvature);
+            capped_block(padded, with_value, margin, value, slope, curvature);
         else
-            logistic_block(padded, margin, value, slope, curvature);
+            logistic_block(padded, with_value, margin, value, slope, curvature);
 
         if (sample_weight) {
             const double *weight = sample_weight + first;
@@ -96,10 +98,11 @@ double PRIVLR_KERNEL(privlr_logistic_evaluate)(size_t n, int loss, const double 
                 curvature[i] *= weight[i];
             }
         }
-        for (ptrdiff_t i = count; i < padded; i++)
-            value[i] = 0.0;
-        sum += lane_sum(padded, value);
-
+        if (with_value) {
+            for (ptrdiff_t i = count; i < padded; i++)
+                value[i] = 0.0;
+            sum += lane_sum(padded, value);
+        }
         if (gradient_out) {
 #pragma omp simd
             for (ptrdiff_t i = 0; i < count; i++)
@@ -109,4 +112,16 @@ double PRIVLR_KERNEL(privlr_logistic_evaluate)(size_t n, int loss, const double 
             memcpy(hessian_out + first, curvature, (size_t)count * sizeof *curvature);
     }
     return sum;
+}
+
+double PRIVLR_KERNEL(privlr_logistic_evaluate)(size_t n, int loss, const double *raw_prediction,
+                                               const double *y, const double *sample_weight,
+                                               double *gradient_out, double *hessian_out) {
+    return evaluate(n, loss, 1, raw_prediction, y, sample_weight, gradient_out, hessian_out);
+}
+
+void PRIVLR_KERNEL(privlr_logistic_slopes)(size_t n, int loss, const double *raw_prediction,
+                                           const double *y, const double *sample_weight,
+                                           double *gradient_out, double *hessian_out) {
+    evaluate(n, loss, 0, raw_prediction, y, sample_weight, gradient_out, hessian_out);
 }

@@ -23,6 +23,10 @@ double privlr_logistic_evaluate(size_t n, int loss, const double *raw_prediction
                                 const double *sample_weight, double *gradient_out,
                                 double *hessian_out);
 
+/* The same slopes and curvatures, bit for bit, without the loss: half the work. */
+void privlr_logistic_slopes(size_t n, int loss, const double *raw_prediction, const double *y,
+                            const double *sample_weight, double *gradient_out, double *hessian_out);
+
 /* z_out[i] = argmin_z  c log(1 + exp(-y_i z)) - a_i z + rho/2 (s_i - z)^2.
  * Within 4 ulp of max(1, |z|); saturates at the largest double, NaN for NaN. z_out
  * may be the same array as s, a or y. Returns 0, or -1 with nothing written unless

@@ -1,26 +1,29 @@
-/* Minimisers of a privlr_objective. They stop on the gradient norm alone:
+/* The minimiser of a privlr_objective. It stops on the gradient norm alone:
  * function values stall near the square root of the precision. */
 #ifndef PRIVLR_MINIMIZE_H
 #define PRIVLR_MINIMIZE_H
 
-#include "objective.h"
+#include "metric.h"
 
 typedef struct {
-    double gradient_norm; /* of the sum-form objective, at the returned point */
-    int passes;           /* evaluations over all rows */
+    double tolerance; /* gradient norm of the sum-form objective to reach */
+    double max_passes;
+    int use_samples; /* begin with samples of the rows, at the better of two points */
+    int use_metric;  /* estimate Hessians where that pays */
+} privlr_options;
+
+typedef struct {
+    double gradient_norm; /* at the returned point, from a pass over all rows */
+    double passes;        /* rows looked at by gradients and Hessians, over n */
 } privlr_progress;
 
-/* Both take the starting point in w and leave the point with the smallest
- * gradient norm there, whatever the status: PRIVLR_OK when that norm is at most
- * `tolerance`, PRIVLR_STALLED when rounding errors allow no smaller one,
- * PRIVLR_MAX_ITER when max_passes were spent. */
-
-/* Newton's method with a Cholesky factor; one output. */
-privlr_status privlr_newton(const privlr_objective *f, const privlr_blas *blas, double tolerance,
-                            int max_passes, double *w, privlr_progress *progress);
-
-/* Limited-memory BFGS. */
-privlr_status privlr_lbfgs(const privlr_objective *f, const privlr_blas *blas, double tolerance,
-                           int max_passes, double *w, privlr_progress *progress);
+/* Limited-memory BFGS around a metric. Takes the starting point in w and leaves the point
+ * with the smallest gradient norm there, whatever the status: PRIVLR_OK when that norm is
+ * at most the tolerance, PRIVLR_STALLED when rounding errors allow no smaller one,
+ * PRIVLR_MAX_ITER when max_passes were spent. The metric is the caller's: one that has a
+ * factor already is used as it is at first. */
+privlr_status privlr_minimize(const privlr_objective *f, const privlr_blas *blas, privlr_team *team,
+                              const privlr_options *options, privlr_metric *metric, double *w,
+                              privlr_progress *progress);
 
 #endif

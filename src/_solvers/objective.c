@@ -6,26 +6,29 @@
 
 #include "logistic.h"
 
+/* Chunks of a pass: enough to share out, and their sums must not outweigh the rows. */
+enum { CHUNKS_MAX = 16, CHUNK_DOUBLES = 1 << 19 };
+
+static int64_t min_int(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
 privlr_status privlr_workspace_init(privlr_workspace *work, const privlr_objective *f,
-                                    int with_hessian) {
-    const size_t rows = (size_t)privlr_design_block(&f->X);
-    const size_t width = (size_t)privlr_design_width(&f->X);
-    const size_t outputs = (size_t)f->n_outputs;
-    const size_t scratch = privlr_design_scratch(&f->X);
-    const size_t packed = with_hessian && !f->X.index_bits ? rows * width : 0;
-    const size_t total = scratch + rows * (2 * outputs + 1) + packed + width + width * outputs;
-    double *p = malloc(total * sizeof *p);
-    if (!p)
-        return PRIVLR_NO_MEMORY;
-    work->memory = p;
-    work->scratch = p, p += scratch;
-    work->raw = p, p += rows * outputs;
-    work->slope = p, p += rows * outputs;
-    work->curvature = p, p += rows;
-    work->packed = p, p += packed;
-    work->block_sum = p, p += width;
-    work->carry = p;
-    return PRIVLR_OK;
+                                    privlr_team *team) {
+    const size_t rows = (size_t)privlr_design_block(&f->X), size = (size_t)privlr_objective_size(f);
+    const size_t outputs = (size_t)f->n_outputs, members = (size_t)privlr_team_size(team);
+    const int64_t affordable = CHUNK_DOUBLES / (int64_t)(2 * size);
+    work->team = team;
+    work->n_chunks = affordable < 1 ? 1 : min_int(affordable, CHUNKS_MAX);
+    work->chunk = 2 * size + 4;
+    work->member = privlr_design_scratch(&f->X) + 2 * rows * outputs + size;
+    const size_t chunks = team ? (size_t)work->n_chunks : 1;
+    const size_t total = size + chunks * work->chunk + members * work->member;
+    work->memory = malloc(total * sizeof(double));
+    work->carry = work->memory;
+    work->chunks = work->carry + size;
+    work->members = work->chunks + chunks * work->chunk;
+    return work->memory ? PRIVLR_OK : PRIVLR_NO_MEMORY;
 }
 
 void privlr_workspace_free(privlr_workspace *work) {
@@ -33,19 +36,43 @@ void privlr_workspace_free(privlr_workspace *work) {
     work->memory = NULL;
 }
 
-/* Neumaier's sum, one step: carry keeps what adding `value` to `*sum` rounds away. */
-static void add_compensated(int64_t n, const double *value, double *sum, double *carry) {
-    for (int64_t j = 0; j < n; j++) {
+/* Neumaier's sum, one step: carry keeps what adding `value` to `*sum` rounds away.
+ * Returns the square of value's length. */
+static double add_compensated(int64_t n, const double *restrict value, double *restrict sum,
+                              double *restrict carry) {
+    double square[4] = {0.0, 0.0, 0.0, 0.0};
+    int64_t j = 0;
+    for (; j + 4 <= n; j += 4)
+        for (int k = 0; k < 4; k++) {
+            const double s = sum[j + k], v = value[j + k], t = s + v, z = t - s;
+            carry[j + k] += (s - (t - z)) + (v - z);
+            sum[j + k] = t;
+            square[k] += v * v;
+        }
+    for (; j < n; j++) {
         const double s = sum[j], v = value[j], t = s + v, z = t - s;
         carry[j] += (s - (t - z)) + (v - z);
         sum[j] = t;
+        square[0] += v * v;
     }
+    return (square[0] + square[2]) + (square[1] + square[3]);
+}
+
+static double sum_of_squares(int64_t n, const double *x) {
+    double square[4] = {0.0, 0.0, 0.0, 0.0};
+    int64_t i = 0;
+    for (; i + 4 <= n; i += 4)
+        for (int k = 0; k < 4; k++)
+            square[k] += x[i + k] * x[i + k];
+    for (; i < n; i++)
+        square[0] += x[i] * x[i];
+    return (square[0] + square[2]) + (square[1] + square[3]);
 }
 
 /* Softmax loss of one block, outputs x rows: raw in, slope out. Shifting by the
  * largest raw prediction keeps every exponential in [0, 1]. */
-static double softmax_block(const privlr_objective *f, int64_t first, int64_t count, double *raw,
-                            double *slope) {
+static double softmax_block(const privlr_objective *f, int64_t first, int64_t count, int64_t stride,
+                            const double *raw, double *slope) {
     const int64_t outputs = f->n_outputs;
     double loss = 0.0;
     for (int64_t i = 0; i < count; i++) {
@@ -53,84 +80,180 @@ static double softmax_block(const privlr_objective *f, int64_t first, int64_t co
         const double weight = f->sample_weight ? f->sample_weight[first + i] : 1.0;
         double top = raw[i], total = 0.0;
         for (int64_t c = 1; c < outputs; c++)
-            top = raw[c * count + i] > top ? raw[c * count + i] : top;
+            top = raw[c * stride + i] > top ? raw[c * stride + i] : top;
         for (int64_t c = 0; c < outputs; c++)
-            total += slope[c * count + i] = exp(raw[c * count + i] - top);
+            total += slope[c * stride + i] = exp(raw[c * stride + i] - top);
         for (int64_t c = 0; c < outputs; c++)
-            slope[c * count + i] = weight * (slope[c * count + i] / total - (c == label));
-        loss += weight * (log(total) + (top - raw[label * count + i]));
+            slope[c * stride + i] = weight * (slope[c * stride + i] / total - (c == label));
+        loss += weight * (log(total) + (top - raw[label * stride + i]));
     }
     return loss;
 }
 
-static void raw_predictions(const privlr_objective *f, int64_t first, int64_t count,
-                            const double *w, privlr_workspace *work) {
+static void raw_predictions(const privlr_objective *f, const privlr_view *view, int64_t stride,
+                            const double *w, double *raw) {
     const int64_t width = privlr_design_width(&f->X), outputs = f->n_outputs;
     for (int64_t c = 0; c < outputs; c++) {
-        double *raw = work->raw + c * count;
-        privlr_design_dots(&f->X, first, count, w + c * width, work->scratch, raw);
+        privlr_design_dots(&f->X, view, w + c * width, raw + c * stride);
         if (f->offset)
-            for (int64_t i = 0; i < count; i++)
-                raw[i] += f->offset[(first + i) * outputs + c];
+            for (int64_t i = 0; i < view->count; i++)
+                raw[c * stride + i] += f->offset[(view->first + i) * outputs + c];
     }
 }
 
-static void add_curvature(const privlr_objective *f, const privlr_blas *blas, int64_t first,
-                          int64_t count, privlr_workspace *work, double *hessian) {
-    if (f->X.index_bits) {
-        privlr_design_outer(&f->X, first, count, work->curvature, hessian);
-        return;
+double *privlr_objective_curvature(const privlr_objective *f, const privlr_view *view,
+                                   const double *w, double *raw) {
+    const int64_t block = privlr_design_block(&f->X), outputs = f->n_outputs;
+    const double *weight = f->sample_weight ? f->sample_weight + view->first : NULL;
+    double *slope = raw + block * outputs;
+    raw_predictions(f, view, block, w, raw);
+    if (outputs == 1) {
+        privlr_logistic_slopes((size_t)view->count, f->loss, raw, f->y + view->first, weight, NULL,
+                               slope);
+        return slope;
     }
-    for (int64_t i = 0; i < count; i++)
-        work->curvature[i] = sqrt(work->curvature[i]);
-    privlr_design_pack(&f->X, first, count, work->curvature, work->packed);
-    int width = (int)privlr_design_width(&f->X), rows = (int)count;
-    double one = 1.0;
-    blas->syrk("U", "N", &width, &rows, &one, work->packed, &width, &one, hessian, &width);
+    softmax_block(f, view->first, view->count, block, raw, slope);
+    for (int64_t i = 0; i < view->count; i++) {
+        const int64_t label = (int64_t)f->y[view->first + i];
+        slope[label * block + i] += weight ? weight[i] : 1.0;
+    }
+    return slope;
 }
 
-double privlr_objective_evaluate(const privlr_objective *f, const privlr_blas *blas,
-                                 privlr_workspace *work, const double *w, double *gradient_out,
-                                 double *hessian_out) {
-    const int64_t n = f->X.n_rows, block = privlr_design_block(&f->X);
-    const int64_t width = privlr_design_width(&f->X), size = privlr_objective_size(f);
-    double loss = 0.0, loss_carry = 0.0;
-    if (gradient_out) {
-        memset(gradient_out, 0, (size_t)size * sizeof *gradient_out);
-        memset(work->carry, 0, (size_t)size * sizeof *work->carry);
-    }
-    if (hessian_out)
-        memset(hessian_out, 0, (size_t)(width * width) * sizeof *hessian_out);
+typedef struct {
+    const privlr_objective *f;
+    privlr_workspace *work;
+    const double *w;
+    int64_t every, blocks, chunks; /* blocks and chunks of this pass */
+    int with_value, at_origin;
+} pass;
 
-    for (int64_t first = 0; first < n; first += block) {
-        const int64_t count = first + block < n ? block : n - first;
-        raw_predictions(f, first, count, w, work);
-        const double part =
-            f->n_outputs > 1
-                ? softmax_block(f, first, count, work->raw, work->slope)
-                : privlr_logistic_evaluate((size_t)count, f->loss, work->raw, f->y + first,
-                                           f->sample_weight ? f->sample_weight + first : NULL,
-                                           work->slope, hessian_out ? work->curvature : NULL);
-        add_compensated(1, &part, &loss, &loss_carry);
-        if (gradient_out)
-            for (int64_t c = 0; c < f->n_outputs; c++) {
-                privlr_design_sums(&f->X, first, count, work->slope + c * count, work->scratch,
-                                   work->block_sum);
-                add_compensated(width, work->block_sum, gradient_out + c * width,
-                                work->carry + c * width);
-            }
-        if (hessian_out)
-            add_curvature(f, blas, first, count, work, hessian_out);
+/* Sums of one chunk: gradient, its carry, then value, carry, the squares of the blocks'
+ * gradients and those of the slopes. */
+static void sum_chunk(const pass *p, int64_t chunk, int member, double *sum) {
+    const privlr_objective *f = p->f;
+    const int64_t block = privlr_design_block(&f->X), width = privlr_design_width(&f->X);
+    const int64_t size = privlr_objective_size(f), outputs = f->n_outputs;
+    double *carry = sum + size, *value = carry + size, *squares = value + 2, *slopes = value + 3;
+    double *raw = p->work->members + (size_t)member * p->work->member;
+    double *slope = raw + block * outputs, *block_sum = slope + block * outputs;
+    double *scratch = block_sum + size;
+    memset(sum, 0, p->work->chunk * sizeof *sum);
+    const int64_t plain_blocks = p->every == 1 ? f->X.plain_blocks : 1;
+    const int64_t end = (chunk + 1) * p->blocks / p->chunks;
+    int64_t pending = 0; /* blocks in block_sum */
+    for (int64_t b = chunk * p->blocks / p->chunks; b < end; b++) {
+        const int64_t first = b * p->every * block, count = min_int(block, f->X.n_rows - first);
+        const double *weight = f->sample_weight ? f->sample_weight + first : NULL;
+        const privlr_view view = privlr_design_view(&f->X, first, count, scratch);
+        double loss = 0.0;
+        if (p->at_origin)
+            memset(raw, 0, (size_t)(block * outputs) * sizeof *raw);
+        else
+            raw_predictions(f, &view, block, p->w, raw);
+        if (outputs > 1)
+            loss = softmax_block(f, first, count, block, raw, slope);
+        else if (p->with_value)
+            loss = privlr_logistic_evaluate((size_t)count, f->loss, raw, f->y + first, weight,
+                                            slope, NULL);
+        else
+            privlr_logistic_slopes((size_t)count, f->loss, raw, f->y + first, weight, slope, NULL);
+        add_compensated(1, &loss, value, value + 1);
+        for (int64_t c = 0; c < outputs; c++)
+            *slopes += sum_of_squares(count, slope + c * block);
+        if (pending == 0)
+            memset(block_sum, 0, (size_t)size * sizeof *block_sum);
+        for (int64_t c = 0; c < outputs; c++)
+            privlr_design_sums(&f->X, &view, slope + c * block, block_sum + c * width);
+        if (++pending == plain_blocks || b + 1 == end) {
+            *squares += add_compensated(size, block_sum, sum, carry);
+            pending = 0;
+        }
     }
+}
 
-    double square = 0.0;
+static void run_chunk(void *context, int64_t chunk, int member) {
+    const pass *p = context;
+    sum_chunk(p, chunk, member, p->work->chunks + (size_t)chunk * p->work->chunk);
+}
+
+typedef struct {
+    double value, squares, slopes;
+} pass_sums;
+
+/* Adds the chunks in their order. */
+static pass_sums sum_chunks(pass *p, double *gradient_out) {
+    privlr_workspace *work = p->work;
+    const int64_t size = privlr_objective_size(p->f);
+    double *carry = work->carry, value_carry = 0.0;
+    pass_sums total = {0.0, 0.0, 0.0};
+    if (work->team)
+        privlr_team_run(work->team, run_chunk, p, p->chunks);
+    for (int64_t c = 0; c < p->chunks; c++) {
+        const double *sum = work->chunks + (work->team ? (size_t)c * work->chunk : 0);
+        if (!work->team)
+            sum_chunk(p, c, 0, work->chunks);
+        if (c == 0) {
+            memcpy(gradient_out, sum, (size_t)size * sizeof *sum);
+            memcpy(carry, sum + size, (size_t)size * sizeof *sum);
+        } else {
+            add_compensated(size, sum, gradient_out, carry);
+            for (int64_t j = 0; j < size; j++)
+                carry[j] += sum[size + j];
+        }
+        add_compensated(1, sum + 2 * size, &total.value, &value_carry);
+        value_carry += sum[2 * size + 1];
+        total.squares += sum[2 * size + 2];
+        total.slopes += sum[2 * size + 3];
+    }
     for (int64_t j = 0; j < size; j++)
-        square += w[j] * w[j];
-    if (gradient_out)
-        for (int64_t j = 0; j < size; j++)
-            gradient_out[j] = (gradient_out[j] + work->carry[j]) + f->ridge * w[j];
-    if (hessian_out)
-        for (int64_t j = 0; j < width; j++)
-            hessian_out[j + j * width] += f->ridge;
-    return (loss + loss_carry) + 0.5 * f->ridge * square;
+        gradient_out[j] += carry[j];
+    total.value += value_carry;
+    return total;
+}
+
+static int is_zero(int64_t n, const double *x) {
+    for (int64_t j = 0; j < n; j++)
+        if (x[j] != 0.0)
+            return 0;
+    return 1;
+}
+
+privlr_pass privlr_objective_evaluate(const privlr_objective *f, privlr_workspace *work,
+                                      int64_t every, int with_value, const double *w,
+                                      double *gradient_out) {
+    const int64_t block = privlr_design_block(&f->X), size = privlr_objective_size(f);
+    const int64_t all = (f->X.n_rows + block - 1) / block, blocks = (all + every - 1) / every;
+    const int64_t last = (blocks - 1) * every * block;
+    const int64_t rows = (blocks - 1) * block + min_int(block, f->X.n_rows - last);
+    const double factor = (double)f->X.n_rows / (double)rows;
+    const int at_origin = !f->offset && is_zero(size, w);
+    pass p = {f, work, w, every, blocks, min_int(blocks, work->n_chunks), with_value, at_origin};
+    double data = 0.0, penalty = 0.0, linear = 0.0, slope = 0.0, length = 0.0;
+    const pass_sums sums = sum_chunks(&p, gradient_out);
+
+    for (int64_t j = 0; j < size; j++) {
+        const double from_prior = f->prior ? w[j] - f->prior[j] : w[j];
+        const double b = f->linear ? f->linear[j] : 0.0;
+        data += gradient_out[j] * gradient_out[j];
+        length += w[j] * w[j];
+        penalty += from_prior * from_prior;
+        linear += b * b;
+        slope += b * w[j];
+        gradient_out[j] = factor * gradient_out[j] + f->ridge * from_prior + b;
+    }
+    const double spread = sums.squares - data / (double)blocks;
+    const double unseen = 1.0 - (double)blocks / (double)all;
+    /* Rounding errors of margins and products wander, and grow with the usual margin. */
+    const double mean_square = f->X.square_sum / (double)f->X.n_rows;
+    const double margin = sqrt(length * mean_square / (double)size);
+    return (privlr_pass){
+        .value = with_value ? factor * sums.value + 0.5 * f->ridge * penalty + slope : 0.0,
+        .noise = blocks > 1 && spread > 0.0
+                     ? factor * sqrt(spread * unseen * (double)blocks / (double)(blocks - 1))
+                     : 0.0,
+        .rounding = factor * sqrt(sums.slopes * mean_square) * (1.0 + margin) +
+                    f->ridge * sqrt(penalty) + sqrt(linear),
+        .haze = sqrt(f->X.square_sum) * margin,
+    };
 }

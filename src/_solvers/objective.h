@@ -1,6 +1,7 @@
-/* The ridge-regularised logistic objective with per-sample offsets,
+/* The ridge-regularised logistic objective
  *
- *     F(w) = sum_i weight_i phi(offset_i, a_i . w, label_i) + ridge/2 ||w||^2,
+ *     F(w) = sum_i weight_i phi(offset_i + a_i . w, label_i)
+ *            + ridge/2 ||w - prior||^2 + linear . w
  *
  * for one raw prediction a sample (logistic and capped loss, labels -1 and +1)
  * or for n_outputs > 1 of them (softmax, labels 0 .. n_outputs - 1; w and the
@@ -9,22 +10,15 @@
 #define PRIVLR_OBJECTIVE_H
 
 #include "design.h"
-
-/* The few BLAS and LAPACK routines that the core needs, passed in by the
- * caller, so that the core links to none. Fortran conventions. */
-typedef struct {
-    void (*syrk)(char *uplo, char *trans, int *n, int *k, double *alpha, double *a, int *lda,
-                 double *beta, double *c, int *ldc);
-    void (*potrf)(char *uplo, int *n, double *a, int *lda, int *info);
-    void (*potrs)(char *uplo, int *n, int *nrhs, double *a, int *lda, double *b, int *ldb,
-                  int *info);
-} privlr_blas;
+#include "team.h"
 
 typedef struct {
     privlr_design X;
     const double *y;
     const double *sample_weight; /* NULL: ones */
     const double *offset;        /* NULL: zeros */
+    const double *prior;         /* NULL: zeros */
+    const double *linear;        /* NULL: zeros */
     int loss;                    /* PRIVLR_LOSS_*, for one output */
     int64_t n_outputs;
     double ridge;
@@ -35,21 +29,39 @@ static inline int64_t privlr_objective_size(const privlr_objective *f) {
     return privlr_design_width(&f->X) * f->n_outputs;
 }
 
-/* Scratch memory of the passes, made once a solve. */
+/* Scratch memory of the passes, made once a solve, and who works on them. */
 typedef struct {
-    double *scratch, *raw, *slope, *curvature, *packed, *block_sum, *carry;
-    double *memory;
+    privlr_team *team;    /* NULL: the caller alone */
+    int64_t n_chunks;     /* at most; the same for every number of threads */
+    size_t chunk, member; /* doubles that one of each has below */
+    double *carry, *chunks, *members, *memory;
 } privlr_workspace;
 
 privlr_status privlr_workspace_init(privlr_workspace *work, const privlr_objective *f,
-                                    int with_hessian);
+                                    privlr_team *team);
 void privlr_workspace_free(privlr_workspace *work);
 
-/* F(w), and its gradient and the upper triangle of its Hessian where asked for
- * (one output only). The sum over samples is exact to a block's rounding:
- * blocks are added with a compensated sum. */
-double privlr_objective_evaluate(const privlr_objective *f, const privlr_blas *blas,
-                                 privlr_workspace *work, const double *w, double *gradient_out,
-                                 double *hessian_out);
+/* What a pass finds beside the gradient. */
+typedef struct {
+    double value; /* F(w); 0 unless asked for */
+    double noise; /* length by which the gradient of a sample may be off, one sigma */
+    /* In units of the precision: about the gradient's rounding error, and what that is where
+     * the sign of large margins is at stake. */
+    double rounding, haze;
+} privlr_pass;
+
+/* Gradient, and value where asked for, from every `every`-th block of rows, the data
+ * term scaled up to all rows. With every = 1 the sum over samples is exact to a block's
+ * rounding: blocks are added with compensated sums. This one function decides what a
+ * minimiser is worth; everything else only proposes points to it. */
+privlr_pass privlr_objective_evaluate(const privlr_objective *f, privlr_workspace *work,
+                                      int64_t every, int with_value, const double *w,
+                                      double *gradient_out);
+
+/* What the Hessian of one block is made of: the weighted second derivative of each loss, or
+ * for softmax the weighted probabilities, outputs x block. Returns where in raw, which has
+ * room for two blocks of raw predictions, they are. */
+double *privlr_objective_curvature(const privlr_objective *f, const privlr_view *view,
+                                   const double *w, double *raw);
 
 #endif

@@ -1,77 +1,164 @@
 #include "kernels.h"
-#include "simd.h"
+#include "lanes.h"
 
-enum { LANES = 16, PANEL = 4 };
+/* Four rows share every load of w, and every load and store of a sum. */
+enum { TOGETHER = 4, PANEL_LENGTH_MAX = 64, PANELS_MAX = 32 };
 
-static double lanes_total(const double *lane) {
-    double half[LANES / 2];
-    for (int k = 0; k < LANES / 2; k++)
-        half[k] = lane[k] + lane[k + LANES / 2];
-    return ((half[0] + half[4]) + (half[2] + half[6])) +
-           ((half[1] + half[5]) + (half[3] + half[7]));
+LANES_FUNCTION lanes multiply_add(lanes sum, const double *x, lanes w) {
+    return lanes_add(sum, lanes_multiply(lanes_load(x), w));
 }
 
-static double row_dot(size_t length, const double *restrict x, const double *restrict w) {
-    double lane[LANES] = {0};
-    size_t j = 0;
-    for (; j + LANES <= length; j += LANES)
-        for (int k = 0; k < LANES; k++)
-            lane[k] += x[j + k] * w[j + k];
-    for (int k = 0; j < length; j++, k++)
-        lane[k] += x[j] * w[j];
-    return lanes_total(lane);
+LANES_FUNCTION lanes multiply_add_head(lanes sum, const double *x, ptrdiff_t count, lanes w) {
+    return lanes_add(sum, lanes_multiply(lanes_load_head(x, count), w));
 }
 
-/* Four rows share every load of w. */
-static void panel_dots(size_t length, const double *restrict x, ptrdiff_t stride,
-                       const double *restrict w, double *restrict out) {
-    const double *x0 = x, *x1 = x + stride, *x2 = x + 2 * stride, *x3 = x + 3 * stride;
-    double a[LANES] = {0}, b[LANES] = {0}, c[LANES] = {0}, d[LANES] = {0};
-    size_t j = 0;
-    for (; j + LANES <= length; j += LANES)
-        for (int k = 0; k < LANES; k++) {
-            const double wk = w[j + k];
-            a[k] += x0[j + k] * wk;
-            b[k] += x1[j + k] * wk;
-            c[k] += x2[j + k] * wk;
-            d[k] += x3[j + k] * wk;
-        }
-    for (int k = 0; j < length; j++, k++) {
-        a[k] += x0[j] * w[j];
-        b[k] += x1[j] * w[j];
-        c[k] += x2[j] * w[j];
-        d[k] += x3[j] * w[j];
-    }
-    out[0] += lanes_total(a);
-    out[1] += lanes_total(b);
-    out[2] += lanes_total(c);
-    out[3] += lanes_total(d);
+static double row_dot(ptrdiff_t length, const double *x, const double *w) {
+    const ptrdiff_t whole = length / PRIVLR_LANES * PRIVLR_LANES;
+    lanes sum = lanes_zero();
+    for (ptrdiff_t j = 0; j < whole; j += PRIVLR_LANES)
+        sum = multiply_add(sum, x + j, lanes_load(w + j));
+    if (whole < length)
+        sum = multiply_add_head(sum, x + whole, length - whole,
+                                lanes_load_head(w + whole, length - whole));
+    return lanes_total(sum);
 }
 
 void PRIVLR_KERNEL(privlr_rows_dots)(size_t rows, size_t length, const double *x, ptrdiff_t stride,
                                      const double *w, double *out) {
+    const ptrdiff_t whole = (ptrdiff_t)length / PRIVLR_LANES * PRIVLR_LANES;
+    const ptrdiff_t rest = (ptrdiff_t)length - whole;
+    const lanes w_rest = lanes_load_head(w + whole, rest);
     size_t i = 0;
-    for (; i + PANEL <= rows; i += PANEL)
-        panel_dots(length, x + (ptrdiff_t)i * stride, stride, w, out + i);
-    for (; i < rows; i++)
-        out[i] += row_dot(length, x + (ptrdiff_t)i * stride, w);
+    for (; i + TOGETHER <= rows; i += TOGETHER, x += TOGETHER * stride) {
+        lanes a = lanes_zero(), b = a, c = a, d = a;
+        for (ptrdiff_t j = 0; j < whole; j += PRIVLR_LANES) {
+            const lanes w_j = lanes_load(w + j);
+            a = multiply_add(a, x + j, w_j);
+            b = multiply_add(b, x + stride + j, w_j);
+            c = multiply_add(c, x + 2 * stride + j, w_j);
+            d = multiply_add(d, x + 3 * stride + j, w_j);
+        }
+        if (rest) {
+            const double *tail = x + whole;
+            a = multiply_add_head(a, tail, rest, w_rest);
+            b = multiply_add_head(b, tail + stride, rest, w_rest);
+            c = multiply_add_head(c, tail + 2 * stride, rest, w_rest);
+            d = multiply_add_head(d, tail + 3 * stride, rest, w_rest);
+        }
+        out[i] += lanes_total(a);
+        out[i + 1] += lanes_total(b);
+        out[i + 2] += lanes_total(c);
+        out[i + 3] += lanes_total(d);
+    }
+    for (; i < rows; i++, x += stride)
+        out[i] += row_dot((ptrdiff_t)length, x, w);
+}
+
+void PRIVLR_KERNEL(privlr_rows_squares)(size_t rows, size_t length, const double *x,
+                                        ptrdiff_t stride, double *out) {
+    for (size_t i = 0; i < rows; i++, x += stride)
+        out[i] += row_dot((ptrdiff_t)length, x, x);
 }
 
 void PRIVLR_KERNEL(privlr_rows_sums)(size_t rows, size_t length, const double *x, ptrdiff_t stride,
                                      const double *c, double *restrict out) {
+    const ptrdiff_t whole = (ptrdiff_t)length / PRIVLR_LANES * PRIVLR_LANES;
     size_t i = 0;
-    for (; i + PANEL <= rows; i += PANEL) {
-        const double *restrict x0 = x + (ptrdiff_t)i * stride;
-        const double *restrict x1 = x0 + stride;
-        const double *restrict x2 = x1 + stride;
-        const double *restrict x3 = x2 + stride;
+    for (; i + TOGETHER <= rows; i += TOGETHER, x += TOGETHER * stride) {
         const double c0 = c[i], c1 = c[i + 1], c2 = c[i + 2], c3 = c[i + 3];
-        for (size_t j = 0; j < length; j++)
-            out[j] += (c0 * x0[j] + c1 * x1[j]) + (c2 * x2[j] + c3 * x3[j]);
+        for (ptrdiff_t j = 0; j < whole; j += PRIVLR_LANES) {
+            const lanes a = lanes_add(lanes_scale(lanes_load(x + j), c0),
+                                      lanes_scale(lanes_load(x + stride + j), c1));
+            const lanes b = lanes_add(lanes_scale(lanes_load(x + 2 * stride + j), c2),
+                                      lanes_scale(lanes_load(x + 3 * stride + j), c3));
+            lanes_store(out + j, lanes_add(lanes_load(out + j), lanes_add(a, b)));
+        }
+        for (ptrdiff_t j = whole; j < (ptrdiff_t)length; j++)
+            out[j] += (c0 * x[j] + c1 * x[stride + j]) +
+                      (c2 * x[2 * stride + j] + c3 * x[3 * stride + j]);
     }
-    for (; i < rows; i++) {
-        const double *restrict x0 = x + (ptrdiff_t)i * stride;
+    for (; i < rows; i++, x += stride)
         for (size_t j = 0; j < length; j++)
-            out[j] += c[i] * x0[j];
+            out[j] += c[i] * x[j];
+}
+
+void PRIVLR_KERNEL(privlr_panels_dots)(size_t panels, size_t length, const double *p,
+                                       const double *w, double *out) {
+    const size_t size = length * PRIVLR_LANES;
+    size_t i = 0;
+    for (; i + TOGETHER <= panels; i += TOGETHER, p += TOGETHER * size) {
+        lanes a = lanes_zero(), b = a, c = a, d = a;
+        for (size_t j = 0; j < length; j++) {
+            const double *column = p + j * PRIVLR_LANES;
+            a = lanes_add(a, lanes_scale(lanes_load(column), w[j]));
+            b = lanes_add(b, lanes_scale(lanes_load(column + size), w[j]));
+            c = lanes_add(c, lanes_scale(lanes_load(column + 2 * size), w[j]));
+            d = lanes_add(d, lanes_scale(lanes_load(column + 3 * size), w[j]));
+        }
+        lanes_store(out + i * PRIVLR_LANES, a);
+        lanes_store(out + (i + 1) * PRIVLR_LANES, b);
+        lanes_store(out + (i + 2) * PRIVLR_LANES, c);
+        lanes_store(out + (i + 3) * PRIVLR_LANES, d);
+    }
+    for (; i < panels; i++, p += size) {
+        lanes a = lanes_zero();
+        for (size_t j = 0; j < length; j++)
+            a = lanes_add(a, lanes_scale(lanes_load(p + j * PRIVLR_LANES), w[j]));
+        lanes_store(out + i * PRIVLR_LANES, a);
+    }
+}
+
+void PRIVLR_KERNEL(privlr_panels_sums)(size_t panels, size_t length, const double *p,
+                                       const double *c, double *out) {
+    const size_t size = length * PRIVLR_LANES;
+    double sum[PANEL_LENGTH_MAX * PRIVLR_LANES];
+    size_t i = 0;
+    memset(sum, 0, size * sizeof *sum);
+    for (; i + TOGETHER <= panels; i += TOGETHER, p += TOGETHER * size) {
+        const double *first = c + i * PRIVLR_LANES;
+        const lanes c0 = lanes_load(first), c1 = lanes_load(first + PRIVLR_LANES);
+        const lanes c2 = lanes_load(first + 2 * PRIVLR_LANES);
+        const lanes c3 = lanes_load(first + 3 * PRIVLR_LANES);
+        for (size_t j = 0; j < size; j += PRIVLR_LANES) {
+            const lanes a = lanes_add(lanes_multiply(lanes_load(p + j), c0),
+                                      lanes_multiply(lanes_load(p + size + j), c1));
+            const lanes b = lanes_add(lanes_multiply(lanes_load(p + 2 * size + j), c2),
+                                      lanes_multiply(lanes_load(p + 3 * size + j), c3));
+            lanes_store(sum + j, lanes_add(lanes_load(sum + j), lanes_add(a, b)));
+        }
+    }
+    for (; i < panels; i++, p += size) {
+        const lanes c0 = lanes_load(c + i * PRIVLR_LANES);
+        for (size_t j = 0; j < size; j += PRIVLR_LANES)
+            lanes_store(sum + j,
+                        lanes_add(lanes_load(sum + j), lanes_multiply(lanes_load(p + j), c0)));
+    }
+    for (size_t j = 0; j < length; j++)
+        out[j] += lanes_total(lanes_load(sum + j * PRIVLR_LANES));
+}
+
+/* Two columns share every load of the weighted one; a longer body would spill. */
+void PRIVLR_KERNEL(privlr_panels_outer)(size_t panels, size_t length, const double *p,
+                                        const double *h, double *upper) {
+    const size_t size = length * PRIVLR_LANES;
+    double weighted[PANELS_MAX * PRIVLR_LANES];
+    for (size_t a = 0; a < length; a++) {
+        for (size_t i = 0; i < panels; i++)
+            lanes_store(weighted + i * PRIVLR_LANES,
+                        lanes_multiply(lanes_load(p + i * size + a * PRIVLR_LANES),
+                                       lanes_load(h + i * PRIVLR_LANES)));
+        for (size_t b = 0; b <= a; b += 2) {
+            const double *column = p + b * PRIVLR_LANES;
+            const size_t next = b < a ? PRIVLR_LANES : 0;
+            lanes even = lanes_zero(), odd = even;
+            for (size_t i = 0; i < panels; i++, column += size) {
+                const lanes w = lanes_load(weighted + i * PRIVLR_LANES);
+                even = lanes_add(even, lanes_multiply(w, lanes_load(column)));
+                odd = lanes_add(odd, lanes_multiply(w, lanes_load(column + next)));
+            }
+            upper[b + a * length] += lanes_total(even);
+            if (b < a)
+                upper[b + 1 + a * length] += lanes_total(odd);
+        }
     }
 }

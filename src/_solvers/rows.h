@@ -1,19 +1,37 @@
-/* Products of a block of equally long rows with vectors.
+/* Products of a block of samples with vectors, in two layouts.
  *
- * A C-ordered block of samples gives its margins with dots() and its gradient
- * with sums(); an F-ordered block is the same matrix with the roles of the two
- * exchanged, so these two kernels serve both orders without a copy.
+ * Rows: equally long rows, `stride` apart. A C-ordered block of samples gives its
+ * margins with dots() and its gradient with sums(); an F-ordered block is the same
+ * matrix with the roles of the two exchanged, so that neither is copied.
+ *
+ * Panels: eight samples side by side, element after element; short rows would leave
+ * most lanes idle. A block is padded with zero samples to whole panels.
+ *
  * Additions run in a fixed order that depends on the shape alone. */
 #ifndef PRIVLR_ROWS_H
 #define PRIVLR_ROWS_H
 
 #include <stddef.h>
 
-/* out[i] += x[i, :] . w      rows of `length` elements, `stride` apart */
+/* out[i] += x[i, :] . w */
 void privlr_rows_dots(size_t rows, size_t length, const double *x, ptrdiff_t stride,
                       const double *w, double *out);
 /* out[:] += sum_i c[i] x[i, :] */
 void privlr_rows_sums(size_t rows, size_t length, const double *x, ptrdiff_t stride,
                       const double *c, double *out);
+/* out[i] += x[i, :] . x[i, :] */
+void privlr_rows_squares(size_t rows, size_t length, const double *x, ptrdiff_t stride,
+                         double *out);
+
+/* The same products of ceil(count / 8) panels; out of dots and c of sums have eight
+ * elements a panel, those of c beyond the samples being zero. */
+void privlr_panels_dots(size_t panels, size_t length, const double *p, const double *w,
+                        double *out);
+void privlr_panels_sums(size_t panels, size_t length, const double *p, const double *c,
+                        double *out);
+
+/* upper triangle (column-major) += sum_i h[i] x[i, :] x[i, :]'; at most 32 panels */
+void privlr_panels_outer(size_t panels, size_t length, const double *p, const double *h,
+                         double *upper);
 
 #endif

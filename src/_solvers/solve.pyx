@@ -1,14 +1,19 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""Design matrices, the objective's passes and its minimisers."""
+"""Design matrices, the objective's passes and its minimiser."""
+
+import threading
 
 import numpy as np
 
 from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport free, malloc
-from scipy.linalg.cython_blas cimport dsyrk
+from scipy.linalg.cython_blas cimport dsyrk, ssyrk
 from scipy.linalg.cython_lapack cimport dpotrf, dpotrs
 
 LOSSES = ("logistic", "capped")
+cdef enum:
+    PACKED_MAX = 1 << 19  # doubles; a larger design is packed block by block in every pass
+
 STATUS = {
     PRIVLR_OK: "converged",
     PRIVLR_MAX_ITER: "max_passes",
@@ -19,7 +24,8 @@ STATUS = {
 
 
 cdef void blas_init(privlr_blas *blas) noexcept:
-    blas.syrk = <void *>dsyrk
+    blas.dsyrk = <void *>dsyrk
+    blas.ssyrk = <void *>ssyrk
     blas.potrf = <void *>dpotrf
     blas.potrs = <void *>dpotrs
 
@@ -80,12 +86,18 @@ cdef class Design:
         cdef const int64_t[::1] index64
         self.owner = X
         self.row_scale = None
+        self.seen = False
+        self.n_threads = 1
         self.intercept = intercept
         self.X.n_rows, self.X.n_cols = shape
         self.X.intercept = intercept
         self.X.row_scale = NULL
+        self.X.panels = NULL
+        self.X.square_sum = 0.0
+        self.X.plain_blocks = 1
         if isinstance(X, tuple):
             data, indices, indptr = X
+            self.X.n_entries = data.size
             self.X.is_float32 = data.dtype == np.float32
             if data.size:
                 if self.X.is_float32:
@@ -110,6 +122,7 @@ cdef class Design:
                     self.X.indices = &index64[0]
             return
         self.X.index_bits = 0
+        self.X.n_entries = X.size
         self.X.is_float32 = X.dtype == np.float32
         if self.X.is_float32:
             dense32 = X
@@ -121,9 +134,43 @@ cdef class Design:
         self.X.row_stride = X.strides[0] // X.itemsize if X.shape[0] > 1 else X.shape[1]
         self.X.col_stride = X.strides[1] // X.itemsize if X.shape[1] > 1 else 1
 
+    cdef void look(self, double bound, double *scale_out, privlr_status *status,
+                   privlr_scan *scan) except *:
+        """One scan of the rows; a narrow design is then packed unless it is large."""
+        cdef double *scratch = <double *>malloc(privlr_design_scratch(&self.X) * sizeof(double))
+        if scratch == NULL:
+            raise MemoryError
+        with nogil:
+            status[0] = privlr_design_scan(&self.X, bound, scratch, scale_out, scan)
+            free(scratch)
+        self.X.row_scale = scale_out
+        self.X.square_sum = scan.square_sum
+        self.X.plain_blocks = scan.plain_blocks
+        self.length = scan.longest
+        self.seen = True
+        cdef int64_t size = (self.X.n_rows + 7) // 8 * 8 * privlr_design_width(&self.X)
+        cdef double[::1] panels
+        if status[0] == PRIVLR_OK and privlr_design_is_narrow(&self.X) and size <= PACKED_MAX:
+            self.packed = panels = np.empty(size)
+            privlr_design_pack_panels(&self.X, 0, self.X.n_rows, &panels[0])
+            self.X.panels = &panels[0]
+
+    def longest(self):
+        """Length of the longest row after clipping; infinite or NaN if one is not finite."""
+        cdef privlr_scan scan
+        cdef privlr_status status
+        if not self.seen:
+            self.look(0.0, NULL, &status, &scan)
+        return self.length
+
     @property
     def shape(self):
         return self.X.n_rows, self.X.n_cols
+
+    @property
+    def work(self):
+        """Stored entries, of which a sparse one takes as long as four."""
+        return self.X.n_entries * (4 if self.X.index_bits else 1)
 
     @property
     def width(self):
@@ -147,26 +194,18 @@ cdef class Design:
         """
         scale = np.empty(self.X.n_rows)
         cdef double[::1] view = scale
-        cdef int64_t row = -1
+        cdef privlr_scan scan
         cdef privlr_status status
-        with nogil:
-            status = privlr_design_clip(&self.X, bound, &view[0], &row)
         self.row_scale = scale
-        self.X.row_scale = &view[0]
-        return STATUS[status], row
-
-    def longest(self):
-        """Length of the longest row after clipping; infinite or NaN if one is not finite."""
-        cdef double length
-        with nogil:
-            length = privlr_design_longest(&self.X)
-        return length
+        self.look(bound, &view[0], &status, &scan)
+        return STATUS[status], scan.bad_row
 
     def dots(self, const double[::1] w):
         """The raw predictions, shape (n,)."""
-        out = np.empty(self.X.n_rows)
-        cdef double[::1] view = out
         cdef int64_t first = 0, count, block = privlr_design_block(&self.X)
+        padded = np.empty((self.X.n_rows + 7) // 8 * 8)
+        cdef double[::1] out = padded
+        cdef privlr_view view
         if w.shape[0] != privlr_design_width(&self.X):
             raise ValueError("w has the wrong length")
         cdef double *scratch = <double *>malloc(
@@ -176,26 +215,72 @@ cdef class Design:
         with nogil:
             while first < self.X.n_rows:
                 count = min(block, self.X.n_rows - first)
-                privlr_design_dots(&self.X, first, count, &w[0], scratch, &view[first])
+                view = privlr_design_view(&self.X, first, count, scratch)
+                privlr_design_dots(&self.X, &view, &w[0], &out[first])
                 first += count
-        free(scratch)
-        return out
+            free(scratch)
+        return padded[:self.X.n_rows]
+
+
+cdef class Team:
+    """Python threads that help one solve from its beginning to its end."""
+
+    cdef privlr_team *team
+    cdef list threads
+
+    def __cinit__(self, int helpers):
+        self.team = privlr_team_new(helpers)
+        if self.team == NULL:
+            raise MemoryError
+        self.threads = [threading.Thread(target=self.help, daemon=True) for _ in range(helpers)]
+        for thread in self.threads:
+            thread.start()
+
+    def __dealloc__(self):
+        privlr_team_free(self.team)
+
+    def help(self):
+        """What a thread does."""
+        with nogil:
+            privlr_team_help(self.team)
+
+    def dismiss(self):
+        """Wait for the threads to end."""
+        privlr_team_dismiss(self.team)
+        for thread in self.threads:
+            thread.join()
+
+
+cdef class Metric:
+    """A factor of the Hessian that solves of one objective share; see ``metric.h``."""
+
+    cdef privlr_metric metric
+
+    @property
+    def every(self):
+        """Blocks of rows, of which the factor is made from one; 0 without a factor."""
+        return self.metric.every
+
+    def __dealloc__(self):
+        privlr_metric_free(&self.metric)
 
 
 cdef class Objective:
-    """sum_i weight_i phi(offset_i + a_i . w, y_i) + ridge/2 ||w||^2 as in ``objective.h``.
+    """The objective of ``objective.h``: logistic loss, ridge, and a linear term.
 
     Parameters
     ----------
     design : Design
+        Measured or clipped.
     y : ndarray of shape (n,), float64
         -1 and +1, or class indices where n_outputs > 1.
+    ridge : float
     sample_weight : ndarray of shape (n,) or None
     offset : ndarray of shape (n * n_outputs,) or None
+    prior_mean, linear : ndarray of shape (n_outputs * width,) or None
     loss : {"logistic", "capped"}
     n_outputs : int
         1, or the number of classes of the softmax loss.
-    ridge : float
     """
 
     cdef privlr_objective f
@@ -204,17 +289,23 @@ cdef class Objective:
 
     def __init__(self, Design design, const double[::1] y, *, double ridge,
                  const double[::1] sample_weight=None, const double[::1] offset=None,
-                 loss="logistic", int64_t n_outputs=1):
-        cdef int64_t n = design.X.n_rows
+                 const double[::1] prior_mean=None, const double[::1] linear=None,
+                 str loss="logistic", int64_t n_outputs=1):
+        cdef int64_t n = design.X.n_rows, size = n_outputs * privlr_design_width(&design.X)
         if y.shape[0] != n or (sample_weight is not None and sample_weight.shape[0] != n) or (
                 offset is not None and offset.shape[0] != n * n_outputs):
             raise ValueError("y, sample_weight and offset must match the rows of the design")
+        if (prior_mean is not None and prior_mean.shape[0] != size) or (
+                linear is not None and linear.shape[0] != size):
+            raise ValueError("prior_mean and linear must match the columns of the design")
         self.design = design
-        self.arrays = (y, sample_weight, offset)
+        self.arrays = (y, sample_weight, offset, prior_mean, linear)
         self.f.X = design.X
         self.f.y = &y[0]
         self.f.sample_weight = optional(sample_weight)
         self.f.offset = optional(offset)
+        self.f.prior = optional(prior_mean)
+        self.f.linear = optional(linear)
         self.f.loss = LOSSES.index(loss)
         self.f.n_outputs = n_outputs
         self.f.ridge = ridge
@@ -224,40 +315,81 @@ cdef class Objective:
         gradient = np.empty(w.shape[0])
         cdef double[::1] view = gradient
         cdef privlr_workspace work
-        cdef double value
-        if w.shape[0] != self.design.width * self.f.n_outputs:
+        cdef privlr_pass found
+        if w.shape[0] != privlr_objective_size(&self.f):
             raise ValueError("w has the wrong length")
-        if privlr_workspace_init(&work, &self.f, 0) != PRIVLR_OK:
+        if privlr_workspace_init(&work, &self.f, NULL) != PRIVLR_OK:
             raise MemoryError
         with nogil:
-            value = privlr_objective_evaluate(&self.f, NULL, &work, &w[0], &view[0], NULL)
+            found = privlr_objective_evaluate(&self.f, &work, 1, True, &w[0], &view[0])
             privlr_workspace_free(&work)
-        return value, gradient
+        return found.value, gradient
 
-    def minimize(self, method, *, double tolerance, int max_passes):
-        """Minimise from the origin.
+    def minimize(self, *, double tolerance, double max_passes, const double[::1] start=None,
+                 bint use_samples=True, bint use_metric=True, Metric metric=None):
+        """Minimise from a point, or from the origin.
 
         Returns
         -------
         w : ndarray
         status : str
         gradient_norm : float
-        passes : int
+            From a pass over all rows at exactly w.
+        passes : float
         """
-        w = np.zeros(self.design.width * self.f.n_outputs)
+        w = np.zeros(privlr_objective_size(&self.f))
         cdef double[::1] view = w
-        cdef bint newton = method == "newton"
         cdef privlr_progress progress
         cdef privlr_status status
         cdef privlr_blas blas
-        if newton and self.f.n_outputs > 1:
-            raise ValueError("Newton's method is for one output")
+        cdef privlr_options options
+        cdef int helpers = self.design.n_threads - 1
+        cdef Team team = Team(helpers) if helpers > 0 else None
+        cdef privlr_team *members = NULL if team is None else team.team
+        if start is not None:
+            view[:] = start
+        if metric is None:
+            metric = Metric()
+        if metric.metric.width == 0 and (
+                privlr_metric_init(&metric.metric, &self.f) != PRIVLR_OK):
+            raise MemoryError
         blas_init(&blas)
-        with nogil:
-            if newton:
-                status = privlr_newton(&self.f, &blas, tolerance, max_passes, &view[0], &progress)
-            else:
-                status = privlr_lbfgs(&self.f, &blas, tolerance, max_passes, &view[0], &progress)
+        options.tolerance = tolerance
+        options.max_passes = max_passes
+        options.use_samples = use_samples
+        options.use_metric = use_metric
+        try:
+            with nogil:
+                status = privlr_minimize(&self.f, &blas, members, &options, &metric.metric,
+                                         &view[0], &progress)
+        finally:
+            if team is not None:
+                team.dismiss()
         if status == PRIVLR_NO_MEMORY:
             raise MemoryError
         return w, STATUS[status], progress.gradient_norm, progress.passes
+
+    def prepare(self, Metric metric, *, double tolerance, double max_passes):
+        """Minimise, and leave the factor of the Hessian at the minimiser in the metric.
+
+        Returns
+        -------
+        ndarray
+            The minimiser.
+        """
+        cdef const double[::1] w = self.minimize(
+            tolerance=tolerance, max_passes=max_passes, metric=metric)[0]
+        cdef privlr_workspace work
+        cdef privlr_blas blas
+        cdef privlr_status status
+        blas_init(&blas)
+        if metric.metric.factor != NULL:
+            if privlr_workspace_init(&work, &self.f, NULL) != PRIVLR_OK:
+                raise MemoryError
+            with nogil:
+                status = privlr_metric_update(&metric.metric, &self.f, &blas, &work, 1, False,
+                                              &w[0])
+                privlr_workspace_free(&work)
+            if status == PRIVLR_NO_MEMORY:
+                raise MemoryError
+        return np.asarray(w)

@@ -13,6 +13,7 @@ __all__ = [
     "LARGEST",
     "check_choice",
     "check_integer",
+    "check_n_jobs",
     "check_nonnegative",
     "check_positive",
     "check_probability",
@@ -65,6 +66,15 @@ def check_integer(name: str, value: Any, *, low: int = 1) -> int:
     """Return `value` as int if it is an integer (not a bool) of at least `low`."""
     if isinstance(value, bool) or not isinstance(value, Integral) or value < low:
         raise InvalidParameterError(name, f"an integer of at least {low}", value)
+    return int(value)
+
+
+def check_n_jobs(value: Any) -> int | None:
+    """Return `value` if it counts threads: None, or an integer other than 0."""
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, Integral) or value == 0:
+        raise InvalidParameterError("n_jobs", "an integer other than 0, or None", value)
     return int(value)
 
 

@@ -21,7 +21,7 @@ from privlr._inputs import (
     values_unquoted,
 )
 from privlr._pipeline import preprocessing_notes
-from privlr._validation import check_integer, check_positive
+from privlr._validation import check_integer, check_n_jobs, check_positive
 from privlr.card import ModelCard, model_card
 from privlr.exceptions import InvalidParameterError
 from privlr.mechanisms import Plan, objective_perturbation, plan
@@ -72,7 +72,7 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):
     ledger : privlr.privacy.Ledger or None, default=None
         Charged before noise is drawn. Clones share it.
     n_jobs : int or None, default=None
-        Threads of a fit. Results do not depend on it; one is used at present.
+        Threads of a fit; None is one, -1 all processors. Results do not depend on it.
     random_state : int, RandomState or None, default=None
         None draws from the operating system. Anything else repeats the noise: it warns,
         and `privacy_.private` is then False.
@@ -222,7 +222,8 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):
                 dtype=[np.float64, np.float32],
                 ensure_all_finite=False,
             )
-        check_classification_targets(y)
+        if isinstance(self.classes, str):
+            check_classification_targets(y)  # declared classes know their members
         classes = declared_classes(self.classes, y)
         labels = encode_labels(y, classes)
         planned = self._plan(X.shape[0], X.shape[1], len(classes))
@@ -236,6 +237,7 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):
             X,
             intercept=1.0 if self.fit_intercept else 0.0,
             data_norm=planned.accuracy.data_norm,
+            n_jobs=self.n_jobs,
         )
         source = random_source(self.random_state)
         notes = preprocessing_notes()
@@ -351,10 +353,7 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):
             raise InvalidParameterError("fit_intercept", "True or False", self.fit_intercept)
         if self.ledger is not None and not isinstance(self.ledger, Ledger):
             raise InvalidParameterError("ledger", "a privlr.privacy.Ledger or None", self.ledger)
-        if self.n_jobs is not None and (
-            isinstance(self.n_jobs, bool) or not isinstance(self.n_jobs, int | np.integer)
-        ):
-            raise InvalidParameterError("n_jobs", "an integer or None", self.n_jobs)
+        check_n_jobs(self.n_jobs)
         width = n_features + bool(self.fit_intercept)
         outputs = 1 if n_classes == 2 else n_classes
         prior = self._prior(outputs * width)

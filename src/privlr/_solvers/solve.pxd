@@ -20,55 +20,107 @@ cdef extern from "minimize.h" nogil:
         const void *indices
         const void *indptr
         int index_bits
+        int64_t n_entries
         const double *row_scale
         double intercept
+        const double *panels
+        double square_sum
+        int64_t plain_blocks
 
-    ctypedef struct privlr_blas:
-        void *syrk
-        void *potrf
-        void *potrs
+    ctypedef struct privlr_view:
+        int64_t first
+
+    ctypedef struct privlr_scan:
+        double longest
+        double square_sum
+        int64_t bad_row
+        int64_t plain_blocks
+
+    int64_t privlr_design_width(const privlr_design *X)
+    int privlr_design_is_narrow(const privlr_design *X)
+    int64_t privlr_design_block(const privlr_design *X)
+    size_t privlr_design_scratch(const privlr_design *X)
+    privlr_view privlr_design_view(const privlr_design *X, int64_t first, int64_t count,
+                                   double *scratch)
+    void privlr_design_dots(const privlr_design *X, const privlr_view *view, const double *w,
+                            double *out)
+    void privlr_design_pack_panels(const privlr_design *X, int64_t first, int64_t count,
+                                   double *panels)
+    privlr_status privlr_design_scan(const privlr_design *X, double bound, double *scratch,
+                                     double *scale_out, privlr_scan *scan)
+
+    ctypedef struct privlr_team:
+        pass
+
+    privlr_team *privlr_team_new(int helpers)
+    void privlr_team_free(privlr_team *team)
+    void privlr_team_help(privlr_team *team)
+    void privlr_team_dismiss(privlr_team *team)
 
     ctypedef struct privlr_objective:
         privlr_design X
         const double *y
         const double *sample_weight
         const double *offset
+        const double *prior
+        const double *linear
         int loss
         int64_t n_outputs
         double ridge
 
     ctypedef struct privlr_workspace:
-        double *scratch
+        double *memory
+
+    ctypedef struct privlr_pass:
+        double value
+
+    int64_t privlr_objective_size(const privlr_objective *f)
+    privlr_status privlr_workspace_init(privlr_workspace *work, const privlr_objective *f,
+                                        privlr_team *team)
+    void privlr_workspace_free(privlr_workspace *work)
+    privlr_pass privlr_objective_evaluate(const privlr_objective *f, privlr_workspace *work,
+                                          int64_t every, int with_value, const double *w,
+                                          double *gradient_out)
+
+    ctypedef struct privlr_blas:
+        void *dsyrk
+        void *ssyrk
+        void *potrf
+        void *potrs
+
+    ctypedef struct privlr_metric:
+        int64_t width
+        int64_t every
+        double *factor
+
+    privlr_status privlr_metric_init(privlr_metric *metric, const privlr_objective *f)
+    void privlr_metric_free(privlr_metric *metric)
+    privlr_status privlr_metric_update(privlr_metric *metric, const privlr_objective *f,
+                                       const privlr_blas *blas, privlr_workspace *work,
+                                       int64_t every, int precise, const double *w)
+
+    ctypedef struct privlr_options:
+        double tolerance
+        double max_passes
+        int use_samples
+        int use_metric
 
     ctypedef struct privlr_progress:
         double gradient_norm
-        int passes
+        double passes
 
-    int64_t privlr_design_width(const privlr_design *X)
-    int64_t privlr_design_block(const privlr_design *X)
-    size_t privlr_design_scratch(const privlr_design *X)
-    void privlr_design_dots(const privlr_design *X, int64_t first, int64_t count,
-                            const double *w, double *scratch, double *out)
-    privlr_status privlr_design_clip(const privlr_design *X, double bound,
-                                     double *scale_out, int64_t *row)
-    double privlr_design_longest(const privlr_design *X)
-
-    privlr_status privlr_workspace_init(privlr_workspace *work, const privlr_objective *f,
-                                        int with_hessian)
-    void privlr_workspace_free(privlr_workspace *work)
-    double privlr_objective_evaluate(const privlr_objective *f, const privlr_blas *blas,
-                                     privlr_workspace *work, const double *w,
-                                     double *gradient_out, double *hessian_out)
-    privlr_status privlr_newton(const privlr_objective *f, const privlr_blas *blas,
-                                double tolerance, int max_passes, double *w,
-                                privlr_progress *progress)
-    privlr_status privlr_lbfgs(const privlr_objective *f, const privlr_blas *blas,
-                               double tolerance, int max_passes, double *w,
-                               privlr_progress *progress)
+    privlr_status privlr_minimize(const privlr_objective *f, const privlr_blas *blas,
+                                  privlr_team *team, const privlr_options *options,
+                                  privlr_metric *metric, double *w, privlr_progress *progress)
 
 
 cdef class Design:
     cdef privlr_design X
-    cdef object owner
+    cdef object owner, packed
     cdef readonly object row_scale
     cdef readonly double intercept
+    cdef public int n_threads
+    cdef double length
+    cdef bint seen
+    cdef void look(self, double bound, double *scale_out, privlr_status *status,
+                   privlr_scan *scan) except *

@@ -11,16 +11,23 @@ def csr_form(indices: NDArray[Any], indptr: NDArray[Any], n_cols: int) -> str: .
 class Design:
     row_scale: NDArray[np.float64] | None
     intercept: float
+    n_threads: int
     def __init__(self, X: Any, shape: tuple[int, int], intercept: float = 0.0) -> None: ...
     @property
     def shape(self) -> tuple[int, int]: ...
     @property
+    def work(self) -> int: ...
+    @property
     def width(self) -> int: ...
     @property
     def block(self) -> int: ...
-    def clip(self, bound: float) -> tuple[str, int]: ...
     def longest(self) -> float: ...
+    def clip(self, bound: float) -> tuple[str, int]: ...
     def dots(self, w: NDArray[np.float64]) -> NDArray[np.float64]: ...
+
+class Metric:
+    @property
+    def every(self) -> int: ...
 
 class Objective:
     def __init__(
@@ -31,10 +38,22 @@ class Objective:
         ridge: float,
         sample_weight: NDArray[np.float64] | None = None,
         offset: NDArray[np.float64] | None = None,
+        prior_mean: NDArray[np.float64] | None = None,
+        linear: NDArray[np.float64] | None = None,
         loss: str = "logistic",
         n_outputs: int = 1,
     ) -> None: ...
     def evaluate(self, w: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]: ...
     def minimize(
-        self, method: str, *, tolerance: float, max_passes: int
-    ) -> tuple[NDArray[np.float64], str, float, int]: ...
+        self,
+        *,
+        tolerance: float,
+        max_passes: float,
+        start: NDArray[np.float64] | None = None,
+        use_samples: bool = True,
+        use_metric: bool = True,
+        metric: Metric | None = None,
+    ) -> tuple[NDArray[np.float64], str, float, float]: ...
+    def prepare(
+        self, metric: Metric, *, tolerance: float, max_passes: float
+    ) -> NDArray[np.float64]: ...

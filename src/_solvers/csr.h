@@ -1,0 +1,33 @@
+/* Products of compressed sparse rows with vectors; see design.h for what they mean. */
+#ifndef PRIVLR_CSR_H
+#define PRIVLR_CSR_H
+
+#include <stdint.h>
+
+typedef struct {
+    const void *values, *indices, *indptr;
+    int is_float32, index_bits; /* 32 or 64 */
+} privlr_csr;
+
+/* Position of row i's first entry. */
+static inline int64_t privlr_csr_start(const privlr_csr *X, int64_t i) {
+    return X->index_bits == 32 ? (int64_t)((const int32_t *)X->indptr)[i]
+                               : ((const int64_t *)X->indptr)[i];
+}
+
+/* out[i] = x_(first + i) . w */
+void privlr_csr_dots(const privlr_csr *X, int64_t first, int64_t count, const double *w,
+                     double *out);
+/* out[:] += sum_i c[i] x_(first + i) */
+void privlr_csr_sums(const privlr_csr *X, int64_t first, int64_t count, const double *c,
+                     double *out);
+/* out[i] += ||x_(first + i)||^2 */
+void privlr_csr_squares(const privlr_csr *X, int64_t first, int64_t count, double *out);
+/* upper triangle (column-major, `width` columns) += sum_i h[i] x x', x = x_(first + i) */
+void privlr_csr_outer(const privlr_csr *X, int64_t first, int64_t count, int64_t width,
+                      const double *h, double *upper);
+/* Entries in the fullest of n_cols columns; counts is scratch. */
+int64_t privlr_csr_fullest_column(const privlr_csr *X, int64_t n_rows, int64_t n_cols,
+                                  int64_t *counts);
+
+#endif

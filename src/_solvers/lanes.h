@@ -1,0 +1,73 @@
+/* Eight doubles at a time, as the vector registers of the instruction set hold them.
+ *
+ * A group of lanes is added and multiplied element by element, so a result does not
+ * depend on the register width. Private to the kernels; see simd.h. */
+#ifndef PRIVLR_LANES_H
+#define PRIVLR_LANES_H
+
+#include "simd.h"
+
+#if defined(__AVX512F__)
+enum { PRIVLR_PART = 8 };
+#elif defined(__AVX__)
+enum { PRIVLR_PART = 4 };
+#else
+enum { PRIVLR_PART = 2 };
+#endif
+
+typedef double privlr_part __attribute__((vector_size(PRIVLR_PART * 8)));
+typedef double privlr_loose_part
+    __attribute__((vector_size(PRIVLR_PART * 8), aligned(8), may_alias));
+typedef struct {
+    privlr_part part[PRIVLR_LANES / PRIVLR_PART];
+} lanes;
+
+#define LANES_FUNCTION static inline __attribute__((always_inline))
+#define EACH_PART(i) for (int i = 0; i < PRIVLR_LANES / PRIVLR_PART; i++)
+
+LANES_FUNCTION lanes lanes_zero(void) {
+    lanes v;
+    EACH_PART(i) v.part[i] = (privlr_part){0};
+    return v;
+}
+
+LANES_FUNCTION lanes lanes_load(const double *x) {
+    lanes v;
+    EACH_PART(i) v.part[i] = *(const privlr_loose_part *)(x + i * PRIVLR_PART);
+    return v;
+}
+
+LANES_FUNCTION void lanes_store(double *x, lanes v) {
+    EACH_PART(i) * (privlr_loose_part *)(x + i * PRIVLR_PART) = v.part[i];
+}
+
+/* The first `count` < 8 elements, then zeros. */
+LANES_FUNCTION lanes lanes_load_head(const double *x, ptrdiff_t count) {
+    double padded[PRIVLR_LANES];
+    for (int k = 0; k < PRIVLR_LANES; k++)
+        padded[k] = k < count ? x[k] : 0.0;
+    return lanes_load(padded);
+}
+
+LANES_FUNCTION lanes lanes_add(lanes a, lanes b) {
+    EACH_PART(i) a.part[i] += b.part[i];
+    return a;
+}
+
+LANES_FUNCTION lanes lanes_multiply(lanes a, lanes b) {
+    EACH_PART(i) a.part[i] *= b.part[i];
+    return a;
+}
+
+LANES_FUNCTION lanes lanes_scale(lanes a, double factor) {
+    EACH_PART(i) a.part[i] *= factor;
+    return a;
+}
+
+LANES_FUNCTION double lanes_total(lanes v) {
+    double x[PRIVLR_LANES];
+    lanes_store(x, v);
+    return ((x[0] + x[4]) + (x[2] + x[6])) + ((x[1] + x[5]) + (x[3] + x[7]));
+}
+
+#endif

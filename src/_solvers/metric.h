@@ -1,0 +1,46 @@
+/* A cheap metric for the minimiser: the Cholesky factor of the Hessian at some point,
+ * estimated from a sample of the rows. It decides how fast a solve is, never where it ends. */
+#ifndef PRIVLR_METRIC_H
+#define PRIVLR_METRIC_H
+
+#include "objective.h"
+
+/* The few BLAS and LAPACK routines that the core needs, passed in by the
+ * caller, so that the core links to none. Fortran conventions. */
+typedef struct {
+    void (*dsyrk)(char *uplo, char *trans, int *n, int *k, double *alpha, double *a, int *lda,
+                  double *beta, double *c, int *ldc);
+    void (*ssyrk)(char *uplo, char *trans, int *n, int *k, float *alpha, float *a, int *lda,
+                  float *beta, float *c, int *ldc);
+    void (*potrf)(char *uplo, int *n, double *a, int *lda, int *info);
+    void (*potrs)(char *uplo, int *n, int *nrhs, double *a, int *lda, double *b, int *ldb,
+                  int *info);
+} privlr_blas;
+
+typedef struct {
+    int64_t width;  /* coefficients */
+    int64_t every;  /* blocks of rows, of which one was used; 0: no factor yet */
+    double *factor; /* upper triangle, column-major */
+} privlr_metric;
+
+/* Whether one is worth its memory at all. */
+int privlr_metric_is_affordable(const privlr_objective *f);
+
+/* The largest `every` whose sample is not too small for a useful estimate. */
+int64_t privlr_metric_coarsest(const privlr_objective *f);
+
+/* About how many passes over all rows take as long as an update. */
+double privlr_metric_cost(const privlr_objective *f, int64_t every);
+
+privlr_status privlr_metric_init(privlr_metric *metric, const privlr_objective *f);
+void privlr_metric_free(privlr_metric *metric);
+
+/* Single precision will do, and is twice as fast, unless columns are nearly dependent. */
+privlr_status privlr_metric_update(privlr_metric *metric, const privlr_objective *f,
+                                   const privlr_blas *blas, privlr_workspace *work, int64_t every,
+                                   int precise, const double *w);
+
+/* v <- (estimated Hessian)^-1 v */
+void privlr_metric_solve(const privlr_metric *metric, const privlr_blas *blas, double *v);
+
+#endif

@@ -1,0 +1,162 @@
+"""From the caller's matrix to rows that the kernels walk."""
+
+from __future__ import annotations
+
+import math
+import os
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from privlr._solvers import solve as kernels
+from privlr.exceptions import InvalidParameterError
+
+__all__ = ["make_design", "thread_count", "well_formed"]
+
+#: Rows beyond 1e150 (EXTREME_LENGTH in design.c) are brought to this length before clipping.
+SAFE_LENGTH = 1e120
+#: Entries of X (a sparse one counts for four) below which a thread costs more than it saves.
+THREADED_WORK = 1_000_000
+MAX_THREADS = 64
+
+
+def _native_csr(X: Any) -> Any:
+    """CSR with sorted unique indices of one integer type; the input where it is that."""
+    X = X.tocsr()
+    wide = X.indices.dtype == np.int64 or X.indptr.dtype == np.int64
+    index = np.int64 if wide else np.int32
+    indices = np.ascontiguousarray(X.indices, dtype=index)
+    indptr = np.ascontiguousarray(X.indptr, dtype=index)
+    # The matrix's own flags may be stale, and an entry that stands twice makes its row longer
+    # than its clipping allows for.
+    form = kernels.csr_form(indices, indptr, X.shape[1])
+    if form == "broken" or len(X.data) < indptr[-1] or len(indptr) != X.shape[0] + 1:
+        raise InvalidParameterError("X", "a well-formed CSR matrix", "indices out of range")
+    dtype = X.dtype if X.dtype in (np.float32, np.float64) else np.float64
+    data = np.ascontiguousarray(X.data, dtype=dtype)
+    if form == "unordered":
+        fresh = sp.csr_array((data, indices, indptr), shape=X.shape, copy=True)
+        fresh.sum_duplicates()
+        data, indices, indptr = fresh.data, fresh.indices, fresh.indptr
+    return data, indices, indptr
+
+
+def well_formed(X: Any) -> Any:
+    """Return a sparse matrix in checked CSR without repeated entries, anything else as it is.
+
+    Parameters
+    ----------
+    X : ndarray or scipy.sparse matrix/array of shape (n, d)
+        Rows. scipy's indexing trusts indices that nobody has checked.
+
+    Returns
+    -------
+    ndarray or csr_array of shape (n, d)
+        The same rows.
+
+    Raises
+    ------
+    InvalidParameterError
+        Indices lie out of range.
+    """
+    return sp.csr_array(_native_csr(X), shape=X.shape) if sp.issparse(X) else X
+
+
+def _native_dense(X: Any) -> Any:
+    """A float array that the kernels can walk; the input where it is one."""
+    X = np.asarray(X)
+    if X.dtype not in (np.float32, np.float64) or not X.dtype.isnative:
+        X = X.astype(np.float64)
+    if not X.flags.aligned or any(s % X.itemsize for s in X.strides):
+        X = X.copy()
+    return X
+
+
+def make_design(
+    X: Any,
+    *,
+    intercept: float = 0.0,
+    data_norm: float | None = None,
+    n_jobs: int | None = None,
+) -> kernels.Design:
+    """Wrap a matrix for the kernels, without a copy where its memory can be used as it is.
+
+    Parameters
+    ----------
+    X : ndarray or scipy.sparse matrix/array of shape (n, d)
+    intercept : float, default=0.0
+        Value of an appended constant column; 0 for none.
+    data_norm : float or None, default=None
+        Clip every row, with its constant, to this Euclidean length: by a factor a
+        row that the kernels apply, such that the length never exceeds `data_norm`
+        in exact arithmetic.
+    n_jobs : int or None, default=None
+        Threads of a solve; None is one, -1 all processors. Results do not depend on it, and
+        little work gets one: to start a thread takes as long.
+
+    Returns
+    -------
+    Design
+
+    Raises
+    ------
+    InvalidParameterError
+        X holds a NaN or an infinity, or (without `data_norm`) rows so long that
+        products overflow.
+    """
+    parts = _native_csr(X) if sp.issparse(X) else _native_dense(X)
+    shape = (int(X.shape[0]), int(X.shape[1]))
+    design = kernels.Design(parts, shape, intercept)
+    if data_norm is None:
+        longest = design.longest()
+        if not math.isfinite(longest):
+            _refuse_nonfinite(parts)
+            raise InvalidParameterError("X", "rows of length below 1e308", longest)
+    else:
+        status, _ = design.clip(data_norm)
+        if status == "nonfinite":
+            _refuse_nonfinite(parts)
+        if status == "extreme":
+            # Products with such rows overflow before their factors can act on them. They
+            # alone are scaled, in a copy, so that no row's fate depends on another row; to a
+            # length that leaves the constant as little as it had.
+            design.clip(SAFE_LENGTH)
+            assert design.row_scale is not None
+            factor = np.where(design.row_scale < 0.0, -design.row_scale, 1.0)
+            if isinstance(parts, tuple):
+                data, indices, indptr = parts
+                parts = (data * np.repeat(factor, np.diff(indptr)), indices, indptr)
+            else:
+                parts = parts * factor[:, None]
+            design = kernels.Design(parts, shape, intercept)
+            design.clip(data_norm)
+    if design.work >= THREADED_WORK:
+        design.n_threads = thread_count(n_jobs)
+    return design
+
+
+def _refuse_nonfinite(parts: Any) -> None:
+    values = parts[0] if isinstance(parts, tuple) else parts
+    if np.isnan(values).any():
+        raise InvalidParameterError("X", "finite; Input X contains NaN", float("nan"))
+    if np.isinf(values).any():
+        raise InvalidParameterError("X", "finite; Input X contains infinity", float("inf"))
+
+
+def thread_count(n_jobs: int | None) -> int:
+    """Tell how many threads `n_jobs` asks for.
+
+    Parameters
+    ----------
+    n_jobs : int or None
+        None is 1; -1 stands for all processors, -2 for all but one, and so on.
+
+    Returns
+    -------
+    int
+    """
+    if n_jobs is None:
+        return 1
+    wanted = n_jobs if n_jobs > 0 else (os.cpu_count() or 1) + 1 + n_jobs
+    return min(max(1, wanted), MAX_THREADS)
