@@ -16,6 +16,7 @@ enum {
     /* Iterations without a smaller gradient: on a sample or with a metric that may improve;
      * at a norm that rounding errors nearly explain; otherwise. */
     PATIENCE_SAMPLE = 5,
+    PATIENCE_METRIC = 5,
     PATIENCE_IN_NOISE = 10,
     PATIENCE_IN_HAZE = 100,
     PATIENCE = 1000
@@ -223,8 +224,12 @@ static privlr_status run(solver *s, double *w, point *best) {
                 rate = sqrt(s->here.norm / norm_2);
             const int fresh = s->here.norm > 0.5 * built; /* another would be the same */
             int64_t every = rate > 0.0 && !fresh ? worthwhile_metric(s, rate) : 0;
-            if (idle >= PATIENCE_SAMPLE && !is_in_noise(&s->here) && !s->newton) {
-                if (follow_ridge(s) != PRIVLR_OK)
+            /* Where nothing else helps, an exact Hessian is worth any price, in the end. */
+            if (idle >= PATIENCE_METRIC + 2.0 * privlr_metric_cost(s->f, 1) && !s->newton &&
+                !is_in_noise(&s->here)) {
+                if (s->metric->every != 1)
+                    every = 1;
+                else if (follow_ridge(s) != PRIVLR_OK)
                     return PRIVLR_NO_MEMORY;
                 idle = 0;
                 idle_norm = s->here.norm;
