@@ -332,9 +332,9 @@ cdef class Objective:
         Returns
         -------
         w : ndarray
-        status : str
         gradient_norm : float
             From a pass over all rows at exactly w.
+        status : str
         passes : float
         """
         w = np.zeros(privlr_objective_size(&self.f))
@@ -367,7 +367,7 @@ cdef class Objective:
                 team.dismiss()
         if status == PRIVLR_NO_MEMORY:
             raise MemoryError
-        return w, STATUS[status], progress.gradient_norm, progress.passes
+        return w, progress.gradient_norm, STATUS[status], progress.passes
 
     def prepare(self, Metric metric, *, double tolerance, double max_passes):
         """Minimise, and leave the factor of the Hessian at the minimiser in the metric.

@@ -85,8 +85,8 @@ class Minimum:
     """What :func:`minimize` found, in sum form."""
 
     coef: NDArray[np.float64]
-    status: str
     gradient_norm: float
+    status: str
     passes: float
 
 
