@@ -85,6 +85,7 @@ def make_design(
     Parameters
     ----------
     X : ndarray or scipy.sparse matrix/array of shape (n, d)
+        Rows.
     intercept : float, default=0.0
         Value of an appended constant column; 0 for none.
     data_norm : float or None, default=None
@@ -98,6 +99,7 @@ def make_design(
     Returns
     -------
     Design
+        What the kernels read; it keeps X alive.
 
     Raises
     ------
@@ -155,6 +157,7 @@ def thread_count(n_jobs: int | None) -> int:
     Returns
     -------
     int
+        From 1 to 64.
     """
     if n_jobs is None:
         return 1

@@ -126,6 +126,7 @@ def minimize(
     Parameters
     ----------
     problem : Problem
+        What to minimise.
     tolerance : float or None, default=None
         Gradient norm (sum form) to reach; None is 1e-10 ridge.
     use_samples, use_metric : bool, default=True
@@ -193,6 +194,7 @@ def minimize_many(
     Returns
     -------
     list of Minimum
+        One a problem.
     """
     if tolerance is None:
         tolerance = problem.ridge * COEF_TOLERANCE
@@ -396,12 +398,22 @@ def solve_many(
 
     Parameters
     ----------
-    X, y, l2_reg_strength, prior_mean, sample_weight, tol
-        As in :func:`solve`, for all problems.
+    X : array or scipy.sparse matrix of shape (n, d)
+        As in :func:`solve`.
+    y : array of shape (n,)
+        Labels -1 and +1.
+    l2_reg_strength : float
+        lambda > 0 of the mean objective.
     linear : array of shape (n_problems, d) or None, default=None
         One linear term a problem.
     offset : array of shape (n_problems, n) or None, default=None
         One vector of offsets a problem.
+    prior_mean : array of shape (d,) or None, default=None
+        Where the penalty of all problems is centred.
+    sample_weight : array of shape (n,) or None, default=None
+        Not negative.
+    tol : float or None, default=None
+        As in :func:`solve`.
     n_jobs : int or None, default=None
         Threads, each of which takes some of the problems; -1 is all processors.
 
