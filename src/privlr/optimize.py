@@ -184,8 +184,9 @@ def minimize_many(
     problem : Problem
         What is common; one output. Its own linear term and offset are not used.
     linear : ndarray of shape (n_problems, width) or None, default=None
+        Linear terms, unless there are offsets.
     offset : ndarray of shape (n_problems, n) or None, default=None
-        One of the two at least.
+        Offsets, unless there are linear terms.
     tolerance : float or None, default=None
         As in :func:`minimize`.
     n_jobs : int or None, default=None
