@@ -36,6 +36,7 @@ def learned_steps(step: Any, name: str = "") -> Iterator[str]:
         if hasattr(step, attribute):
             for inner, transformer, *_ in getattr(step, attribute):
                 yield from learned_steps(transformer, inner)
+            yield from learned_steps(getattr(step, "remainder", None), "remainder")
             return
     try:
         learns = get_tags(step).requires_fit

@@ -65,8 +65,12 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         """
         X = validate_data(self, X, dtype=np.float64)
         lower, upper = (_per_feature(self, name, X.shape[1]) for name in ("lower", "upper"))
-        if not (lower < upper).all():
-            raise InvalidParameterError("upper", "above lower in every column", self.upper)
+        with np.errstate(over="ignore"):
+            width = upper - lower
+        if not ((width > 0) & np.isfinite(width)).all():
+            raise InvalidParameterError(
+                "upper", "above lower in every column, by a finite number", self.upper
+            )
         return self
 
     def transform(self, X: Any) -> NDArray[np.float64]:
