@@ -2,22 +2,30 @@
 
 import re
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
+import pandas
 import pytest
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer, make_column_transformer
 from sklearn.decomposition import PCA
+from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import Pipeline, make_pipeline, make_union
 from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, Normalizer, StandardScaler
 
-from privlr import PrivateLogisticRegression
-from privlr.exceptions import InvalidParameterError, PrivacyBudgetError, PrivacyWarning
+from privlr import PrivateLogisticRegression, model_selection
+from privlr.exceptions import (
+    ConvergenceError,
+    InvalidParameterError,
+    PrivacyBudgetError,
+    PrivacyWarning,
+)
 from privlr.model_selection import PrivateSearch, repetitions
 from privlr.preprocessing import BoundedScaler, FeatureImportanceScaler
 from privlr.privacy import Ledger
-from privlr.stacking import FeatureStackingClassifier
+from privlr.stacking import FeatureStackingClassifier, TransferSourceClassifier
 
 GRID = {"l2_reg_strength": [1e-3, 1e-2, 1e-1]}
 
@@ -75,6 +83,88 @@ def test_a_search_charges_its_cost_once(options, cost):
     assert search.score(X, y) > 0.8
 
 
+@pytest.fixture
+def rows_seen(monkeypatch):
+    """The rows that each fit and each prediction of a regression was given, in turn."""
+    seen = []
+    for name in ("fit", "predict"):
+        method = getattr(PrivateLogisticRegression, name)
+
+        def spy(model, X, *labels, name=name, method=method):
+            seen.append((name, set(X[:, 0].tolist())))
+            return method(model, X, *labels)
+
+        monkeypatch.setattr(PrivateLogisticRegression, name, spy)
+    return seen
+
+
+def test_a_repeated_run_is_chosen_by_its_noisy_score_on_other_rows(rows_seen, monkeypatch):
+    X, y = data()
+    scored, scores = [], [5, 7, 7, 2]
+
+    def noisy(count, epsilon):
+        scored.append((count, epsilon))
+        return scores[len(scored) - 1]
+
+    monkeypatch.setattr(model_selection, "noisy_count", noisy)
+    monkeypatch.setattr(model_selection, "repetitions", lambda *law: len(scores))
+    grid = {"l2_reg_strength": [0.1, 0.2]}
+    drawn = iter([{"l2_reg_strength": ridge} for ridge in (0.1, 0.2, 0.1, 0.1)])
+    monkeypatch.setattr(
+        model_selection,
+        "SystemRandom",
+        lambda: SimpleNamespace(random=lambda: 0.5, choice=lambda candidates: next(drawn)),
+    )
+    model = PrivateLogisticRegression(0.5, classes=[0, 1])
+    search = PrivateSearch(model, grid).fit(X, y)
+    assert search.best_params_ == {"l2_reg_strength": 0.2}  # the first of the highest scores
+    assert [epsilon for _, epsilon in scored] == [0.5] * 4
+    assert all(isinstance(count, int) and 0 <= count <= 12 for count, _ in scored)
+    for fitted, tested in zip(rows_seen[::2], rows_seen[1::2], strict=True):
+        assert (fitted[0], len(fitted[1])) == ("fit", 48)
+        assert (tested[0], len(tested[1])) == ("predict", 12)
+        assert not fitted[1] & tested[1]
+
+
+def test_disjoint_parts_are_chosen_from_by_the_exponential_mechanism(rows_seen, monkeypatch):
+    X, y = data()
+    given = []
+
+    def choices(population, weights):
+        given[:] = weights
+        return [2]
+
+    monkeypatch.setattr(model_selection, "SystemRandom", lambda: SimpleNamespace(choices=choices))
+    model = PrivateLogisticRegression(0.5, classes=[0, 1])
+    search = PrivateSearch(model, GRID, method="disjoint").fit(X, y)
+    assert search.best_params_ == {"l2_reg_strength": 1e-1}
+    parts = [rows for name, rows in rows_seen if name == "fit"]
+    tests = [rows for name, rows in rows_seen if name == "predict"]
+    assert tests == [tests[0]] * 3
+    assert set.union(*parts, tests[0]) == set(X[:, 0].tolist())
+    assert sum(map(len, parts)) + len(tests[0]) == 60
+    # A row changes a count of correct predictions by 1, so counts enter by epsilon/2 each.
+    logs = np.log(given) / 0.25
+    np.testing.assert_allclose(logs, np.rint(logs), atol=1e-9)
+    assert len(set(given)) > 1
+    assert max(given) == 1
+
+
+@pytest.mark.parametrize("method", ["repeat", "disjoint"])
+def test_a_failed_search_stays_charged(method, monkeypatch):
+    def fail(*arguments):
+        raise ConvergenceError("planted")
+
+    monkeypatch.setattr(PrivateLogisticRegression, "fit", fail)
+    ledger = Ledger()
+    search = PrivateSearch(
+        PrivateLogisticRegression(1.0, classes=[0, 1]), GRID, method=method, ledger=ledger
+    )
+    with pytest.raises(ConvergenceError):
+        search.fit(*data())
+    assert ledger.spent == (3 if method == "repeat" else 1)
+
+
 def test_the_number_of_runs_follows_its_law():
     uniforms = (np.arange(20000) + 0.5) / 20000
     geometric = np.array([repetitions(0.2, 1, u) for u in uniforms])
@@ -95,19 +185,86 @@ def test_the_number_of_runs_follows_its_law():
         ("gamma", {}, {"gamma": 1.0}),
         ("estimator", {"ledger": Ledger()}, {}),
         ("param_grid", {}, {"param_grid": {"epsilon": [1, 2]}}),
+        ("param_grid", {}, {"param_grid": {"ledger": [None]}}),
+        ("param_grid", {}, {"param_grid": {"epsilom": [1, 2]}}),
+        ("param_grid", {}, {"param_grid": []}),
+        ("l2_reg_strength", {}, {"param_grid": {"l2_reg_strength": [0.1, -1]}}),
+        ("classes", {"classes": None}, {}),
+        ("y", {"classes": [0, 2]}, {}),
+        ("neighboring_relation", {}, {"param_grid": [{"neighboring_relation": ["add_remove"]}]}),
+        (
+            "neighboring_relation",
+            {"neighboring_relation": "add_remove", "public_n_samples": 50},
+            {},
+        ),
     ],
 )
-def test_bad_searches_are_refused(name, estimator, options):
-    model = PrivateLogisticRegression(1.0, classes=[0, 1], **estimator)
+@pytest.mark.parametrize("method", ["repeat", "disjoint"])
+def test_bad_searches_are_refused_before_any_charge(name, estimator, options, method):
+    model = PrivateLogisticRegression(1.0, **{"classes": [0, 1], **estimator})
+    ledger = Ledger()
+    options = {"param_grid": GRID, "method": method, "ledger": ledger, **options}
     with pytest.raises(InvalidParameterError, match=name):
-        PrivateSearch(model, **{"param_grid": GRID, **options}).fit(*data())
+        PrivateSearch(model, **options).fit(*data())
+    assert ledger.spent == 0
+
+
+@pytest.mark.parametrize(("method", "times"), [("repeat", 3), ("disjoint", 1)])
+@pytest.mark.parametrize("where", ["estimator", "grid"])
+def test_a_run_costs_what_it_says_and_not_its_epsilon(method, times, where):
+    """A published source of three groups costs three times its epsilon."""
+    source, grid = TransferSourceClassifier(1.0, n_groups=3, classes=[0, 1]), GRID
+    if where == "estimator":
+        source.set_params(pipeline="published")
+    else:
+        grid = {"pipeline": ["privlr", "published"]}
+    ledger = Ledger()
+    PrivateSearch(source, grid, method=method, gamma=0.5, ledger=ledger).fit(*data())
+    assert ledger.spent == 3 * times
+
+
+def test_a_search_needs_a_private_estimator():
+    for other in (LogisticRegression(), make_pipeline(PrivateLogisticRegression(1.0))):
+        with pytest.raises(InvalidParameterError, match="estimator"):
+            PrivateSearch(other, {}).privacy_cost()
+
+
+@pytest.mark.parametrize("method", ["repeat", "disjoint"])
+def test_rows_that_a_search_cannot_take_are_refused_before_any_charge(method):
+    X, y = data()
+    ledger = Ledger()
+    model = PrivateLogisticRegression(1.0, classes=[0, 1])
+    search = PrivateSearch(model, GRID, method=method, ledger=ledger)
+    cells = X.astype(object)
+    cells[3, 2] = "secret"
+    for rows, labels in ((X, y[:50]), (X[:50], y), (X[:1], y[:1]), (cells, y)):
+        with pytest.raises(ValueError) as refused:
+            search.fit(rows, labels)
+        assert "secret" not in str(refused.value)
+    assert ledger.spent == 0
+
+
+def test_a_search_knows_its_columns_by_name():
+    X, y = data()
+    X = pandas.DataFrame(X, columns=list("abc"))
+    search = PrivateSearch(PrivateLogisticRegression(1.0, classes=[0, 1]), GRID, gamma=0.5)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        search.fit(X, y).predict(X)
+    with pytest.raises(ValueError, match="feature names"):
+        search.predict(X[["c", "b", "a"]])
 
 
 def test_bounded_scaler_maps_ranges_to_the_unit_ball():
     X = np.array([[0.0, -5.0], [10.0, 5.0], [5.0, 0.0], [1e9, -1e9]])
     scaled = BoundedScaler(lower=[0, -5], upper=[10, 5]).fit(X[:1]).transform(X)
     assert np.linalg.norm(scaled, axis=1) == pytest.approx([1, 1, 0, 1])
-    for lower, upper in [([0, 0], [1, 0]), ([0], [np.nan]), ([0, 0, 0], [1, 1, 1])]:
+    for lower, upper in [
+        ([0, 0], [1, 0]),
+        ([0], [np.nan]),
+        ([0, 0, 0], [1, 1, 1]),
+        (-1e308, 1e308),
+    ]:
         with pytest.raises(InvalidParameterError):
             BoundedScaler(lower, upper).fit(X)
 
@@ -158,6 +315,10 @@ def estimators():
         (make_pipeline(Normalizer(), PCA(2)), "pca (PCA)"),
         (make_union(Normalizer(), StandardScaler()), "standardscaler (StandardScaler)"),
         (make_column_transformer((MinMaxScaler(), [0]), ("drop", [1])), "minmaxscaler (MinMax"),
+        (
+            make_column_transformer(("passthrough", [0]), remainder=MinMaxScaler()),
+            "remainder (MinMaxScaler)",
+        ),
     ],
 )
 def test_a_step_that_learns_is_told_of(step, name, estimator):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from fractions import Fraction
 from random import SystemRandom
 from typing import Any, Self
 
@@ -12,9 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.model_selection import ParameterGrid
-from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d
+from sklearn.utils.validation import check_is_fitted, validate_data
 
-from privlr._validation import check_choice, check_integer, check_positive, check_probability
+from privlr._inputs import declared_classes, encode_labels, values_unquoted
+from privlr._validation import check_choice, check_integer, check_probability
 from privlr.exceptions import InvalidParameterError
 from privlr.mechanisms import noisy_count
 from privlr.privacy import Charge, Ledger, exact
@@ -57,15 +59,14 @@ class PrivateSearch(ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     estimator : estimator
-        With a parameter `epsilon`, which is the budget of one run, and a `fit` that is
-        private at it under replace_one. Its own ledger must be None: the search charges.
+        A classifier of this library. Its own ledger must be None: the search charges.
     param_grid : dict or list of dicts
-        Public candidates.
+        Public candidates. A run costs what the dearest of them says that it costs.
     method : {"repeat", "disjoint"}, default="repeat"
         "repeat": a random number of runs, each with a candidate drawn at random, fitted on
         four fifths of the rows and scored with noise on the rest; the best run is released.
-        Costs (2 + eta) epsilon. "disjoint": candidate i is fitted on the i-th of m + 1 disjoint
-        parts and the exponential mechanism chooses by mistakes on the last. Costs epsilon.
+        Costs (2 + eta) runs. "disjoint": candidate i is fitted on the i-th of m + 1 disjoint
+        parts and the exponential mechanism chooses by mistakes on the last. Costs one run.
     eta : {0, 1}, default=1
         Law of the number of runs; see `repetitions`.
     gamma : float, default=0.05
@@ -91,12 +92,13 @@ class PrivateSearch(ClassifierMixin, BaseEstimator):
     Notes
     -----
     **Guarantee.** The released model and parameters are (2 + eta) epsilon-differentially
-    private under "repeat", epsilon-differentially private under "disjoint".
+    private under "repeat", epsilon-differentially private under "disjoint", where epsilon is
+    the cost of the dearest run.
 
     **Neighbouring relation.** One row replaced; the number of rows is public.
 
-    **Assumptions.** The candidates, all with the same epsilon, are chosen without looking at
-    the data, and the estimator's guarantee holds. The number of runs stays secret.
+    **Assumptions.** The candidates are chosen without looking at the data, and the guarantee
+    of each holds. The number of runs stays secret.
 
     **Source.** "repeat": Papernot and Steinke, ICLR 2022, Theorem 2 (Liu and Talwar, STOC 2019,
     for eta = 1). "disjoint": Chaudhuri, Monteleoni and Sarwate, JMLR 12 (2011), Algorithm 3.
@@ -135,14 +137,16 @@ class PrivateSearch(ClassifierMixin, BaseEstimator):
         Raises
         ------
         InvalidParameterError
-            `method`, `eta` or the estimator's epsilon is outside its range.
+            `method` or `eta` is outside its range, or a candidate is none of a private
+            estimator under replace_one.
         """
         check_choice("method", self.method, ("repeat", "disjoint"))
         if self.eta not in (0, 1):
             raise InvalidParameterError("eta", "0 or 1", self.eta)
-        check_positive("epsilon", self.estimator.epsilon)
+        # A run may cost more than its epsilon: a published source of K groups K times that.
+        run = max(_cost_of_a_run(model) for model in self._models())
         times = 2 + int(self.eta) if self.method == "repeat" else 1
-        return Charge(type(self).__name__, times * exact("epsilon", self.estimator.epsilon))
+        return Charge(type(self).__name__, times * run)
 
     def fit(self, X: Any, y: Any) -> Self:
         """Search, and release the chosen run.
@@ -166,19 +170,17 @@ class PrivateSearch(ClassifierMixin, BaseEstimator):
         PrivacyBudgetError
             The ledger does not hold the cost.
         """
-        X = check_array(X, accept_sparse="csr")
-        y = column_or_1d(y)
+        with values_unquoted():
+            X, y = validate_data(self, X, y, accept_sparse="csr")
         cost = self.privacy_cost()
         check_probability("gamma", self.gamma)
         candidates = list(ParameterGrid(self.param_grid))
-        if getattr(self.estimator, "ledger", None) is not None:
-            raise InvalidParameterError("estimator", "without a ledger of its own", "one with")
-        if any({"epsilon", "ledger"} & set(candidate) for candidate in candidates):
-            raise InvalidParameterError("param_grid", "without epsilon and ledger", "one with")
         seed = check_integer("partition_seed", self.partition_seed, low=0)
         order = np.random.default_rng(seed).permutation(len(y))
-        if self.method == "disjoint" and len(y) <= len(candidates):
-            raise InvalidParameterError("X", f"of more than {len(candidates)} rows", len(y))
+        least = 2 if self.method == "repeat" else len(candidates) + 1
+        if len(y) < least:
+            raise InvalidParameterError("X", f"of at least {least} rows", len(y))
+        self._check_runs(X, y)
         # Whoever knows the seeds of the runs can remove their noise, and with it the search's.
         seeded = any(
             name.rpartition("__")[2] == "random_state" and value is not None
@@ -192,7 +194,7 @@ class PrivateSearch(ClassifierMixin, BaseEstimator):
             X, y, order, candidates
         )
         self.best_params_, self.best_estimator_ = chosen, model
-        self.classes_, self.n_features_in_ = model.classes_, X.shape[1]
+        self.classes_ = model.classes_
         self.charge_, self.private_ = replace(cost, note=note), not seeded
         return self
 
@@ -213,10 +215,38 @@ class PrivateSearch(ClassifierMixin, BaseEstimator):
         ------
         NotFittedError
             Before `fit`.
+        ValueError
+            X has other columns than in `fit`, or a value that is not finite.
         """
         check_is_fitted(self, "best_estimator_")
+        X = validate_data(self, X, accept_sparse="csr", reset=False)
         labels: NDArray[Any] = self.best_estimator_.predict(X)
         return labels
+
+    def _models(self) -> list[Any]:
+        """One unfitted model for each candidate."""
+        try:
+            candidates = list(ParameterGrid(self.param_grid))
+            if any({"epsilon", "ledger"} & set(candidate) for candidate in candidates):
+                raise InvalidParameterError("param_grid", "without epsilon and ledger", "one with")
+            models = [clone(self.estimator).set_params(**candidate) for candidate in candidates]
+        except InvalidParameterError:
+            raise
+        except (TypeError, ValueError) as error:
+            raise InvalidParameterError(
+                "param_grid", f"of the estimator's parameters ({error})", self.param_grid
+            ) from None
+        if not models:
+            raise InvalidParameterError("param_grid", "of at least one candidate", self.param_grid)
+        return models
+
+    def _check_runs(self, X: Any, y: Any) -> None:
+        """Refuse, before any charge, what a run would refuse after it."""
+        n_rows = 4 * len(y) // 5 if self.method == "repeat" else len(y) // (len(self._models()) + 1)
+        for model in self._models():
+            classes = declared_classes(model.classes, y)
+            encode_labels(y, classes)
+            model.set_params(classes=classes).privacy_cost(n_rows, X.shape[1])
 
     def _run(self, candidate: dict[str, Any], X: Any, y: Any, rows: Any, test: Any) -> Any:
         """Fit a candidate; return it and its correct predictions on the test rows."""
@@ -247,3 +277,20 @@ class PrivateSearch(ClassifierMixin, BaseEstimator):
         weight = np.exp(self.estimator.epsilon / 2 * (correct - correct.max()))
         index = SystemRandom().choices(range(len(runs)), weights=weight.tolist())[0]
         return candidates[index], runs[index][0]
+
+
+def _cost_of_a_run(model: Any) -> Fraction:
+    """Cost of one fit, which must be a pure epsilon under replace_one."""
+    if not (hasattr(model, "privacy_cost") and hasattr(model, "classes")):
+        raise InvalidParameterError("estimator", "a private classifier of this library", model)
+    if getattr(model, "ledger", None) is not None:
+        raise InvalidParameterError("estimator", "without a ledger of its own", "one with")
+    relation = getattr(model, "neighboring_relation", "replace_one")
+    if relation != "replace_one":
+        raise InvalidParameterError("neighboring_relation", "'replace_one' in a search", relation)
+    cost = model.privacy_cost()
+    if cost.delta:
+        raise InvalidParameterError("delta", "0 in a search", cost.delta)
+    # The score's noise is drawn at epsilon, on other rows than the fit's.
+    epsilon: Fraction = max(cost.epsilon, exact("epsilon", model.epsilon))
+    return epsilon
