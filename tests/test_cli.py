@@ -239,6 +239,7 @@ def test_transfer_from_file_to_file(
         (["--combiner", "mean"], "combiner must be"),
         (["--loss", "hinge"], "loss must be"),
         (["--out", "absent/m.json"], "no existing directory"),
+        (["--out", "."], "is a directory"),
     ],
 )
 def test_refused_transfers(

@@ -61,6 +61,8 @@ def _transfer(
     with reported():
         if not out.absolute().parent.is_dir():
             raise ValueError(f"{out} lies in no existing directory")
+        if out.is_dir():
+            raise ValueError(f"{out} is a directory")
         released = load_stack(source)
         names = released.feature_names_in_
         if names is None:
