@@ -142,6 +142,12 @@ ATTACKS = {
     "few features": replaced("n_features", 2),
     "step of three": replaced("models.0.privacy.lattice.step", 3.0),
     "unknown pipeline": replaced("privacy.pipeline", "paper"),
+    "budget below its parts": replaced("privacy.epsilon", 1e-3),
+    "negative budget": replaced("privacy.epsilon", -1.0),
+    "negative part": replaced("models.0.privacy.epsilon", -1.0),
+    "budget with a delta": replaced("privacy.delta", 0.5),
+    "no charges": replaced("privacy.charges", []),
+    "other relation": replaced("privacy.neighboring_relation", "none"),
     "slow fraction": replaced("privacy.charges.0.epsilon", "1e999999999"),
     "seeded but private": replaced("privacy.random_source", "seeded"),
     "private of seeded parts": lambda file: replaced("privacy.private", True)(

@@ -257,12 +257,19 @@ def _stack(content: _Content) -> ReleasedStack:
     except InvalidParameterError as error:
         require(False, f"a wrong combiner: {error}")
     require(content.privacy.pipeline in ("privlr", "published"), "an unknown pipeline")
-    require(math.isfinite(content.privacy.epsilon), "a budget that is not finite")
+    whole = content.privacy
+    require(0 < whole.epsilon < math.inf and whole.delta == 0, "a budget that is none")
+    require(whole.neighboring_relation == "replace_one", "an unknown neighbouring relation")
+    require(len(whole.charges) > 0, "no charges")
     models = tuple(_below(model, content) for model in content.models)
     width = len(models) * content.n_outputs
     high = content.high_level
     require((high is not None) == (content.combiner == "stack"), "a combiner of other levels")
     parts = [*content.models, *([high] if high else [])]
+    costs = [part.privacy.epsilon for part in parts]
+    require(min(costs) > 0, "a part without a budget")
+    costs += [float(charge.epsilon) for charge in whole.charges]
+    require(max(costs) <= whole.epsilon * (1 + 1e-9), "a budget below that of a part")
     private = all(part.privacy.private for part in parts)
     require(private or not content.privacy.private, "a guarantee that a part of it denies")
     coef, intercept = _arrays(high, width, content) if high else (None, None)
