@@ -1,15 +1,20 @@
 """Stacks and transfer: the exact loss of the whole pipeline, and planted faults."""
 
 import math
+from fractions import Fraction
 from types import SimpleNamespace
 
 import numpy as np
 import pandas
 import pytest
 import scipy.sparse
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from privlr import PrivateLogisticRegression
+from privlr._inputs import random_source
+from privlr._solvers import noise
 from privlr.audit import extremal_pair, noise_of, privacy_loss
 from privlr.exceptions import (
     ConvergenceError,
@@ -138,6 +143,106 @@ def test_exact_loss_of_the_pipeline(K, variant):
             assert abs(high) <= BELOW * (1 + 1e-9)
 
 
+@pytest.mark.parametrize("levels", ["disjoint", "shared"])
+@pytest.mark.parametrize("K", [1, 2, 5])
+def test_exact_loss_of_parts_of_the_rows(K, levels):
+    rng = np.random.default_rng(K)
+    X, y = data()
+    y = 2.0 * y - 1
+    stack = SampleStackingClassifier(
+        1.0, n_parts=K, fit_intercept=False, l2_reg_strength=1e-4, levels=levels
+    )
+    planned = stack._plan(*X.shape, 2)
+    low_rows = planned.levels.low_rows
+    np.testing.assert_array_equal(
+        np.sort(np.concatenate([part.rows for part in planned.parts])), low_rows
+    )
+    for part in planned.parts:
+        assert len(part.rows) == part.plan.record.n_samples
+    share = 1.0 if planned.levels.disjoint else 0.9
+    for scale in (0.1, 3.0, 100.0):
+        for row in rng.choice(low_rows, 3):
+            low, high = stack_losses(stack, X, y, *neighbour(X, y, row, rng), rng, scale)
+            assert sum(loss != 0 for loss in low) <= 1
+            assert abs(sum(low)) <= share * BELOW * (1 + 1e-9)
+            assert abs(sum(low) + high) <= BELOW * (1 + 1e-9)
+            assert high == 0 or not planned.levels.disjoint
+
+
+@seeded
+@pytest.mark.parametrize("kind", [FeatureStackingClassifier, SampleStackingClassifier])
+def test_every_release_of_a_fit_has_noise_of_its_own(kind, monkeypatch):
+    used, key = [], RandomSource.key
+
+    def spy(source, purpose):
+        used.append((source.part, purpose))
+        return key(source, purpose)
+
+    monkeypatch.setattr(RandomSource, "key", spy)
+    stack = kind(1.0, classes=[0, 1], random_state=0).fit(*data())
+    assert len(used) == len(set(used)) == 2 * (len(stack.low_level_) + 1)
+
+
+def assert_tilted_by(source, coef, rows, y, plan, prior_mean=None):
+    """The noise that explains a release is the planned one: these rows and labels, this centre."""
+    expected, _ = noise.sphere(plan.dimension, plan.calibration.beta, source.key("tilt"))
+    found = noise_of(
+        coef,
+        rows,
+        y,
+        kappa=plan.calibration.kappa,
+        loss=plan.record.loss,
+        prior_mean=prior_mean,
+    )
+    np.testing.assert_allclose(found, expected, atol=1e-3 * np.linalg.norm(expected))
+
+
+@seeded
+@pytest.mark.parametrize("levels", ["disjoint", "shared"])
+@pytest.mark.parametrize("kind", ["columns", "published", "rows", "target"])
+def test_a_fit_runs_the_mechanisms_that_were_planned(kind, levels):
+    """Rows clipped at both levels, labels, centres and noise, from what was released alone."""
+    X, y = data(n=200)
+    X *= 100
+    options = {"classes": [0, 1], "fit_intercept": False, "levels": levels, "random_state": 0}
+    if kind == "rows":
+        stack = SampleStackingClassifier(2.0, n_parts=3, **options)
+    elif kind == "target":
+        other, labels = data(n=200, seed=1)
+        source = TransferSourceClassifier(5.0, importance=range(1, 9), classes=[0, 1])
+        stack = TransferStackingClassifier(2.0, source=source.fit(other, labels), **options)
+    else:
+        if kind == "published":
+            options |= {"pipeline": "published", "levels": "disjoint"}
+        stack = FeatureStackingClassifier(2.0, importance=range(1, 9), **options)
+    stack.fit(X, y)
+    planned, random = stack._plan(*X.shape, 2), random_source(0)
+    sign = 2.0 * y - 1
+    for part, model in zip(planned.parts, stack.low_level_, strict=True):
+        rows = clip(X[part.rows][:, part.group.columns], part.plan.record.R)
+        assert_tilted_by(
+            random.at(part.key),
+            model.coef_[0],
+            rows,
+            sign[part.rows],
+            part.plan,
+            part.prior_mean,
+        )
+        assert (part.prior_mean is None) == (kind != "target")
+    rows = planned.levels.high_rows
+    meta = meta_features(stack.low_level_, X[rows], kind == "published")
+    prior = None
+    if kind == "published":
+        assert np.linalg.norm(meta, axis=1).max() <= 1
+    else:
+        assert np.linalg.norm(meta, axis=1).max() > 1.5  # so that clipping shows
+        bound = prior_bound(planned.parts)
+        prior = high_level_prior(stack.low_level_, intercept=False, longest=bound)
+    assert_tilted_by(
+        random.at("high level"), stack.coef_[0], clip(meta, 1.0), sign[rows], planned.high, prior
+    )
+
+
 def attained(parts, loss="logistic", norms=None):
     """The largest loss of the groups together, by the extremal pair of each."""
     total = 0.0
@@ -167,6 +272,75 @@ def test_groups_without_importance_are_left_out():
     assert stack.coef_.shape == (1, 1)
 
 
+KINDS = {
+    "columns": lambda **o: FeatureStackingClassifier(0.3, importance=[5, 4, 3, 2, 1, 0], **o),
+    "rows": lambda **o: SampleStackingClassifier(0.3, n_parts=4, **o),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("ridge", [1e-4, 1.0])
+@pytest.mark.parametrize(
+    ("options", "classes"),
+    [
+        ({}, 2),
+        ({"loss": "logistic"}, 2),
+        ({"levels": "shared"}, 2),
+        ({"levels": "shared", "loss": "logistic"}, 2),
+        ({"combiner": "vote"}, 2),
+        ({"pipeline": "published"}, 2),
+        ({}, 3),
+        ({"levels": "shared"}, 3),
+    ],
+)
+def test_the_worst_row_costs_epsilon_and_little_less(kind, ridge, options, classes):
+    """Over all mechanisms and lattices that a row enters, by the exact cost of each."""
+    n = 300
+    planned = KINDS[kind](l2_reg_strength=ridge, **options)._plan(n, 6, classes)
+    cost = np.zeros(n)
+    for rows, plan in [
+        *((part.rows, part.plan) for part in planned.parts),
+        *([(planned.levels.high_rows, planned.high)] if planned.high else []),
+    ]:
+        assert len(rows) == plan.record.n_samples
+        cost[rows] += plan.lattice.epsilon + perturbation_epsilon(
+            beta=plan.calibration.beta,
+            kappa=plan.calibration.kappa,
+            data_norm=plan.accuracy.data_norm,
+            loss=plan.record.loss,
+            n_classes=classes,
+        )
+    assert cost.max() <= 0.3 * (1 + 1e-12)
+    if options.get("pipeline") != "published":
+        assert cost.min() >= 0.3 * (1 - 1e-9)
+    assert float(planned.cost) == planned.record.epsilon == 0.3
+
+
+@pytest.mark.parametrize("published", [False, True])
+@pytest.mark.parametrize("share", [False, True])
+def test_the_lattices_of_all_groups_are_paid_for(published, share):
+    """Each group's noise and lattice, added up as exact rationals, are within epsilon."""
+    stack = FeatureStackingClassifier(
+        0.3,
+        importance=[5, 4, 3, 2, 1] if share else None,
+        pipeline="published" if published else "privlr",
+        l2_reg_strength=1e-3,
+    )
+    plans = [part.plan for part in stack._plan(300, 5, 2).parts]
+    assert sum(Fraction(plan.lattice.epsilon) for plan in plans) <= Fraction(0.3) / 128
+    for plan in plans:
+        noise, lattice = plan.record.charges
+        assert lattice.epsilon == Fraction(plan.lattice.epsilon)
+        cost = perturbation_epsilon(
+            beta=plan.calibration.beta,
+            kappa=plan.calibration.kappa,
+            data_norm=plan.record.R,
+            loss=plan.record.loss,
+        )
+        assert cost <= float(noise.epsilon) * (1 + 1e-12)
+    assert sum(item.epsilon for plan in plans for item in plan.record.charges) <= Fraction(0.3)
+
+
 def test_published_delta_is_clamped_in_the_stack():
     stack = FeatureStackingClassifier(
         0.1, importance=[97, 1, 1, 1], n_groups=4, pipeline="published", l2_reg_strength=1e-3
@@ -179,8 +353,6 @@ def test_published_delta_is_clamped_in_the_stack():
 
 
 def test_shares_never_add_up_to_more_than_one():
-    from fractions import Fraction
-
     rng = np.random.default_rng(0)
     for _ in range(200):
         shares = normalized(rng.random(7).tolist())
@@ -351,6 +523,42 @@ def test_a_refit_leaves_no_old_upper_level():
         stack.set_params(combiner="stack").predict(X)
 
 
+def test_parameters_set_after_the_fit():
+    X, y = data()
+    stack = FeatureStackingClassifier(1.0, classes=[0, 1]).fit(X, y)
+    expected = stack.decision_function(X)
+    np.testing.assert_array_equal(
+        stack.set_params(pipeline="published").decision_function(X), expected
+    )
+    for combiner in (5, -1, "mean", None, 1.5, True):
+        with pytest.raises(InvalidParameterError, match="combiner"):
+            stack.set_params(combiner=combiner).predict(X)
+
+
+@seeded
+def test_a_target_says_what_its_source_says():
+    X, y = data()
+    source = TransferSourceClassifier(1.0, n_groups=2, classes=[0, 1], random_state=0).fit(X, y)
+    target = TransferStackingClassifier(1.0, source=source, classes=[0, 1]).fit(X, y)
+    assert target.privacy_.private  # for the rows of the target
+    assert target.privacy_.notes[0].startswith("source: random_state was set")
+
+
+@seeded
+def test_a_clone_of_a_target_keeps_the_source():
+    X, y = data()
+    source = TransferSourceClassifier(1.0, n_groups=2, classes=[0, 1]).fit(X, y)
+    ledger = Ledger()
+    target = TransferStackingClassifier(
+        1.0, source=source, classes=[0, 1], ledger=ledger, random_state=1
+    )
+    copy = clone(target)
+    np.testing.assert_array_equal(copy.fit(X, y).coef_, target.fit(X, y).coef_)
+    assert not hasattr(clone(target), "coef_")
+    GridSearchCV(target, {"l2_reg_strength": [0.1, 1.0]}, cv=2).fit(X, y)
+    assert ledger.spent == 2 + 5
+
+
 def test_a_failed_refit_leaves_the_earlier_fit(monkeypatch):
     X, y = data()
     stack = FeatureStackingClassifier(1.0, classes=[0, 1], ledger=Ledger()).fit(X, y)
@@ -397,6 +605,8 @@ def test_three_classes():
         ("fit_intercept", {"fit_intercept": 1}),
         ("importance_power", {"importance": [1.0] * 8, "importance_power": 0}),
         ("importance", {"importance": [math.nan] * 8}),
+        ("importance", {"importance": list("abcdefgh")}),
+        ("importance", {"importance": [[1], [1, 2]]}),
         ("classes", {"classes": None}),
         ("y", {"classes": [0, 2]}),
     ],

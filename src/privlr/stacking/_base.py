@@ -186,7 +186,7 @@ class StackingClassifier(ClassifierMixin, BaseEstimator):
         planned = self._plan(X.shape[0], X.shape[1], len(classes), classes)
         designs = [part.design(X) for part in planned.parts]
         source = random_source(self.random_state)
-        record = replace(planned.record, notes=preprocessing_notes())
+        record = replace(planned.record, notes=(*self._source_notes(), *preprocessing_notes()))
         if source.seed is not None:
             why = "random_state was set: whoever knows it can remove the noise"
             record = replace(
@@ -284,12 +284,13 @@ class StackingClassifier(ClassifierMixin, BaseEstimator):
             X has another number of columns, or a value that is not finite.
         """
         check_is_fitted(self)
+        check_combiner(self.combiner, len(self.low_level_))
         X = validate_data(self, X, accept_sparse="csr", reset=False)
         return combined(
             self.low_level_,
             X,
             self.combiner,
-            published=self._published,
+            published=self.privacy_.pipeline == "published",  # that of the fit
             coef=getattr(self, "coef_", None),
             intercept=getattr(self, "intercept_", None),
         )
@@ -423,6 +424,10 @@ class StackingClassifier(ClassifierMixin, BaseEstimator):
 
     def _check_source(self, n_features: int, classes: Any) -> None:
         """Refuse a source that does not fit the data, where there is a source."""
+
+    def _source_notes(self) -> tuple[str, ...]:
+        """Return what the source's record has to say, where there is a source."""
+        return ()
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

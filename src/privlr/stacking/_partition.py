@@ -125,7 +125,10 @@ def feature_groups(
     """
     weight = None
     if importance is not None:
-        weight = np.asarray(importance, dtype=np.float64)
+        try:
+            weight = np.asarray(importance, dtype=np.float64)
+        except (TypeError, ValueError):
+            weight = np.empty(0)
         if weight.shape != (n_features,) or not (np.isfinite(weight) & (weight >= 0)).all():
             raise InvalidParameterError(
                 "importance", f"{n_features} nonnegative finite numbers", importance

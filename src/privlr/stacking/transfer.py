@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
 
 from privlr._validation import LARGEST, check_integer, check_positive
 from privlr.exceptions import InvalidParameterError
@@ -246,6 +247,14 @@ class TransferStackingClassifier(GroupedStackingClassifier):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
+    def __sklearn_clone__(self) -> TransferStackingClassifier:
+        """Keep the source: cloned as other parameters are, it would lose its models."""
+        given = self.get_params(deep=False)
+        source = given.pop("source")
+        return type(self)(
+            source=source, **{name: clone(value, safe=False) for name, value in given.items()}
+        )
+
     @property
     def _bound(self) -> float:
         return check_positive("source.data_norm_", self.source.data_norm_)
@@ -285,6 +294,11 @@ class TransferStackingClassifier(GroupedStackingClassifier):
             model.has_intercept for model in self.source.low_level_
         ):
             raise InvalidParameterError("source", "of models of disjoint columns", "others")
+
+    def _source_notes(self) -> tuple[str, ...]:
+        # What the target stores tells of the source's rows, too.
+        record = getattr(self.source, "privacy_", None)
+        return tuple(f"source: {note}" for note in getattr(record, "notes", ()))
 
     def _feature_groups(self, n_features: int) -> tuple[FeatureGroup, ...]:
         return tuple(FeatureGroup(m.columns, m.share) for m in self.source.low_level_)
