@@ -488,6 +488,8 @@ def test_the_upper_level_starts_at_the_sum(kind, classes):
     bound = prior_bound(stack._plan(*X.shape, classes).parts)
     prior = high_level_prior(stack.low_level_, intercept=True, longest=bound)
     assert np.linalg.norm(prior) <= bound
+    short = high_level_prior(stack.low_level_, intercept=True, longest=1e-3)
+    assert np.linalg.norm(short) == pytest.approx(1e-3)
     prior = prior.reshape(len(stack.coef_), -1)
     assert not prior[:, -1].any()
     # A stack whose upper level stayed at its prior predicts what "sum" predicts.
