@@ -5,7 +5,7 @@ import numpy as np
 from privlr.linear_model import PrivateLogisticRegression
 from privlr.stacking import FeatureStackingClassifier, SampleStackingClassifier
 
-from .fit import rows
+from .solve import problem
 
 
 class Stack:
@@ -15,7 +15,7 @@ class Stack:
     param_names = ("kind",)
 
     def setup(self, kind: str) -> None:
-        self.X, self.y = rows(30_000, 100)
+        self.X, self.y = problem(30_000, 100)
         common = {"classes": [-1, 1], "loss": "capped", "fit_intercept": False}
         importance = np.arange(100, 0, -1.0)
         self.model = {
