@@ -1,6 +1,7 @@
 """Stacks and transfer: the exact loss of the whole pipeline, and planted faults."""
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 from types import SimpleNamespace
 
@@ -23,7 +24,8 @@ from privlr.exceptions import (
     PrivacyWarning,
 )
 from privlr.mechanisms import RandomSource
-from privlr.optimize import make_design
+from privlr.objective import Problem
+from privlr.optimize import make_design, minimize
 from privlr.privacy import Ledger, calibrate_groups, perturbation_epsilon
 from privlr.stacking import (
     FeatureStackingClassifier,
@@ -31,11 +33,12 @@ from privlr.stacking import (
     TransferSourceClassifier,
     TransferStackingClassifier,
     _base,
+    _low_level,
     load_stack,
     save_stack,
 )
 from privlr.stacking._combine import high_level_prior, meta_features, prior_bound
-from privlr.stacking._low_level import LowLevelModel
+from privlr.stacking._low_level import LowLevelModel, designs
 from privlr.stacking._partition import normalized
 
 seeded = pytest.mark.filterwarnings("ignore::privlr.exceptions.PrivacyWarning")
@@ -649,6 +652,27 @@ def test_a_source_that_does_not_fit_is_refused(wrong):
     assert ledger.spent == 0
 
 
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"share": 0.6}, "shares that add up"),
+        ({"columns": np.array([0, 1, 2, 3])}, "disjoint columns"),
+        ({"has_intercept": True}, "disjoint columns"),
+        ({"coef_": np.full((1, 4), 1e60)}, "coefficients up to"),
+    ],
+)
+def test_a_source_of_models_that_cannot_share_a_row_is_refused(change, reason):
+    X, y = data()
+    source = TransferSourceClassifier(1.0, groups=[[0, 1, 2, 3], [4, 5, 6, 7]], classes=[0, 1])
+    source.fit(X, y)
+    first, second = source.low_level_
+    source.low_level_ = (first, replace(second, **change))
+    ledger = Ledger()
+    with pytest.raises(InvalidParameterError, match=reason):
+        TransferStackingClassifier(1.0, source=source, classes=[0, 1], ledger=ledger).fit(X, y)
+    assert ledger.spent == 0
+
+
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 @pytest.mark.parametrize("kind", [FeatureStackingClassifier, SampleStackingClassifier])
 @pytest.mark.parametrize("level", ["low_rows", "high_rows"])
@@ -706,6 +730,21 @@ def test_a_long_row_changes_no_other_rows_meta_features(kind, length):
             coef = np.r_[model.coef_[0], model.intercept_]
             expected = model.data_norm * (whole / np.linalg.norm(whole)) @ coef
             np.testing.assert_allclose(raw, expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_groups_cut_out_together_are_those_cut_out_alone(dtype, monkeypatch):
+    X = data(n=50)[0].astype(dtype)
+    stack = FeatureStackingClassifier(1.0, groups=[[7, 2], [0], [5, 1, 3]])
+    parts = stack._plan(*X.shape, 2).parts
+    monkeypatch.setattr(_low_level, "BLOCK_ENTRIES", 8 * 7)  # blocks of 7 rows, the last shorter
+    for part, design in zip(parts, designs(parts, X), strict=True):
+        alone = part.design(X)
+        np.testing.assert_array_equal(design.row_scale, alone.row_scale)
+        y = np.where(np.arange(len(part.rows)) % 3, 1.0, -1.0)
+        np.testing.assert_array_equal(
+            *(minimize(Problem(rows, y, 1.0)).coef for rows in (design, alone))
+        )
 
 
 def test_float32_and_sparse_rows_give_the_same_models():

@@ -35,7 +35,7 @@ from privlr.stacking._combine import (
     prior_bound,
     probabilities,
 )
-from privlr.stacking._low_level import LowLevelModel, Part
+from privlr.stacking._low_level import LowLevelModel, Part, designs
 from privlr.stacking._partition import Index, split_rows
 from privlr.stacking._record import StackRecord
 
@@ -184,7 +184,7 @@ class StackingClassifier(ClassifierMixin, BaseEstimator):
         classes = declared_classes(self.classes, y)
         labels = encode_labels(y, classes)
         planned = self._plan(X.shape[0], X.shape[1], len(classes), classes)
-        designs = [part.design(X) for part in planned.parts]
+        clipped = designs(planned.parts, X)
         source = random_source(self.random_state)
         record = replace(planned.record, notes=(*self._source_notes(), *preprocessing_notes()))
         if source.seed is not None:
@@ -201,7 +201,7 @@ class StackingClassifier(ClassifierMixin, BaseEstimator):
             )
         models = Parallel(n_jobs=self.n_jobs, require="sharedmem")(
             delayed(part.fit)(design, labels, source)
-            for part, design in zip(planned.parts, designs, strict=True)
+            for part, design in zip(planned.parts, clipped, strict=True)
         )
         release = self._high_level(planned, models, X, labels, source)
         # Nothing is stored before all is released, so that no attribute is of another fit.

@@ -24,7 +24,10 @@ from privlr.privacy import (
 )
 from privlr.stacking._partition import FeatureGroup, Index
 
-__all__ = ["LowLevelModel", "Part", "plan_groups"]
+__all__ = ["LowLevelModel", "Part", "designs", "plan_groups"]
+
+#: Entries of a block of rows that stays in the second-level cache while it is cut up.
+BLOCK_ENTRIES = 2**16
 
 Array = NDArray[np.float64]
 
@@ -147,8 +150,11 @@ class Part:
             X = X[:, self.group.columns]
         if len(self.rows) < X.shape[0]:
             X = X[self.rows]
+        return self._clipped(X)
+
+    def _clipped(self, own: Any) -> Any:
         return make_design(
-            X,
+            own,
             intercept=1.0 if self.intercept else 0.0,
             data_norm=self.plan.accuracy.data_norm,
         )
@@ -194,6 +200,43 @@ class Part:
             self.intercept,
             release.record,
         )
+
+
+def designs(parts: Sequence[Part], X: Any) -> list[Any]:
+    """Clip every part of the data.
+
+    Parameters
+    ----------
+    parts : sequence of Part
+        At least one.
+    X : ndarray or CSR matrix of shape (n_samples, n_features)
+        All rows and columns of the data.
+
+    Returns
+    -------
+    list of Design
+        As of `Part.design`.
+
+    Raises
+    ------
+    InvalidParameterError
+        X holds a NaN or an infinity there.
+    """
+    rows = parts[0].rows
+    together = len(parts) > 1 and all(part.rows is rows for part in parts)
+    if sp.issparse(X) or not (together and X.flags.c_contiguous):
+        return [part.design(X) for part in parts]
+    # All groups are cut out of a block of rows while it is in the cache: a pass over X for
+    # each of them would take longer than the solves.
+    cuts = [np.empty((len(rows), len(part.group.columns)), X.dtype) for part in parts]
+    step = max(1, BLOCK_ENTRIES // X.shape[1])
+    for start in range(0, len(rows), step):
+        stop = start + step
+        block = X[rows[start:stop]]
+        for part, cut in zip(parts, cuts, strict=True):
+            # "clip" changes no index, as all exist, and lets numpy write in place.
+            np.take(block, part.group.columns, axis=1, out=cut[start:stop], mode="clip")
+    return [part._clipped(cut) for part, cut in zip(parts, cuts, strict=True)]
 
 
 def plan_groups(
