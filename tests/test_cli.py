@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from privlr._tables import class_labels, read_table
 from privlr.cli import app, demo
-from privlr.cli.tables import class_labels, read_table
 from privlr.datasets import Dataset
 from privlr.model_file import load_model
 from privlr.stacking import load_stack

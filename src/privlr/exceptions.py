@@ -3,6 +3,7 @@
 __all__ = [
     "ConvergenceError",
     "EntropyError",
+    "FederationError",
     "InvalidParameterError",
     "ModelFileError",
     "PrivacyBudgetError",
@@ -40,6 +41,10 @@ class ConvergenceError(RuntimeError):
 
 class EntropyError(OSError):
     """The operating system's random generator could not be read."""
+
+
+class FederationError(RuntimeError):
+    """A run across organisations stopped; the message names the party, the round and the cause."""
 
 
 class ModelFileError(ValueError):

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Table", "class_labels", "read_table"]
+__all__ = ["Table", "class_labels", "read_table", "read_text"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,20 +66,41 @@ def read_table(
     ValueError
         If a column is missing or stands twice, or a cell is no number.
     """
-    parquet = path.suffix.lower() in (".parquet", ".pq")
-    header = _parquet_header(path) if parquet else _csv_header(path)
+    header = _header(path)
     if features is None:
         features = [name for name in header if name != label and name not in drop]
-    wanted = [*features, *([] if label is None else [label])]
-    for name in [*wanted, *drop]:
-        if header.count(name) != 1:
-            how = "no column" if name not in header else "several columns"
-            raise ValueError(f"{path} has {how} {name!r}; its columns are {', '.join(header)}")
+    _require_columns(path, header, [*features, *([] if label is None else [label]), *drop])
     if not features:
         raise ValueError(f"{path} has no feature columns")
-    read = _read_parquet if parquet else _read_csv
+    read = _read_parquet if _is_parquet(path) else _read_csv
     X, labels = read(path, header, features, label)
     return Table(tuple(features), X, labels)
+
+
+def read_text(path: Path, names: Sequence[str]) -> list[list[str]]:
+    """Read columns as text, such as ids and labels.
+
+    Parameters
+    ----------
+    path : Path
+        As for `read_table`.
+    names : sequence of str
+        The columns.
+
+    Returns
+    -------
+    list of list of str
+        One list for each column.
+
+    Raises
+    ------
+    ValueError
+        If a column is missing or stands twice, or the file has no rows.
+    """
+    header = _header(path)
+    _require_columns(path, header, names)
+    read = _read_parquet if _is_parquet(path) else _read_csv
+    return [read(path, header, [], name)[1] for name in names]
 
 
 def class_labels(labels: Sequence[str], declared: str | None) -> tuple[list[Any], list[Any]]:
@@ -114,6 +135,21 @@ def class_labels(labels: Sequence[str], declared: str | None) -> tuple[list[Any]
 
 def _looks_like_integer(text: str) -> bool:
     return text.removeprefix("-").isdecimal() and len(text) < 18 and str(int(text)) == text
+
+
+def _is_parquet(path: Path) -> bool:
+    return path.suffix.lower() in (".parquet", ".pq")
+
+
+def _header(path: Path) -> list[str]:
+    return _parquet_header(path) if _is_parquet(path) else _csv_header(path)
+
+
+def _require_columns(path: Path, header: list[str], names: Sequence[str]) -> None:
+    for name in names:
+        if header.count(name) != 1:
+            how = "no column" if name not in header else "several columns"
+            raise ValueError(f"{path} has {how} {name!r}; its columns are {', '.join(header)}")
 
 
 def _csv_header(path: Path) -> list[str]:
@@ -152,7 +188,8 @@ def _read_csv(
         return cells
 
     labels = [] if label is None else [text.strip() for text in columns([label], str)[:, 0]]
-    return columns(features, np.float64), labels
+    X = columns(features, np.float64) if features else np.empty((len(labels), 0))
+    return X, labels
 
 
 def _parquet() -> Any:
