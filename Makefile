@@ -21,7 +21,7 @@ dependencies = $(UV) -r pyproject.toml $(addprefix --extra ,$(subst $(comma), ,$
 package = $(UV) --no-build-isolation --no-deps --reinstall-package privlr $(1) . \
     || $(PIP) --no-build-isolation --no-deps $(1) .
 
-.PHONY: demo test test-slow lint bench asan fuzz docs oldest clean
+.PHONY: demo test test-slow test-federated lint bench asan fuzz docs oldest clean
 
 demo: $(VENV)/demo.stamp $(VENV)/package.stamp
 	$(BIN)/privlr demo
@@ -31,6 +31,10 @@ test: lint
 
 test-slow: $(VENV)/test.stamp $(VENV)/package.stamp
 	$(BIN)/python -m pytest -m slow --durations=10
+
+# Processes, certificates and, for root on Linux, network namespaces: some ten minutes.
+test-federated: $(VENV)/test.stamp $(VENV)/federated.stamp $(VENV)/package.stamp
+	$(BIN)/python -m pytest -m federated --durations=10
 
 lint: $(VENV)/test.stamp $(VENV)/package.stamp
 	$(BIN)/ruff check .
@@ -96,6 +100,7 @@ $(VENV)/made.stamp:
 EXTRAS_demo := build,plots
 EXTRAS_test := build,plots,parquet,test,lint,docs
 EXTRAS_bench := build,bench
+EXTRAS_federated := federated
 EXTRAS_docs := build,plots,docs
 $(VENV)/%.stamp: $(VENV)/made.stamp pyproject.toml
 	$(call dependencies,$(EXTRAS_$*))

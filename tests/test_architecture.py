@@ -66,6 +66,7 @@ def importers(prefix: str) -> set[str]:
             },
         ),
         ("matplotlib", {"plots"}),
+        ("nvflare", {"federation"}),
     ],
 )
 def test_only_some_parts_import(imported: str, allowed: set[str]) -> None:

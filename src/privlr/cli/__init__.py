@@ -21,9 +21,10 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
+from privlr._tables import class_labels, read_table
 from privlr.cli import inspection, stacking
+from privlr.cli.federated import align, federated
 from privlr.cli.report import print_facts, reported
-from privlr.cli.tables import class_labels, read_table
 from privlr.exceptions import PrivacyWarning
 from privlr.linear_model import PrivateLogisticRegression
 from privlr.model_file import save_model
@@ -241,6 +242,8 @@ def _estimator(
     )
 
 
+app.add_typer(federated, name="federated")
+app.command("align")(align)
 app.command("card")(inspection._card)
 app.command("audit")(inspection._audit)
 app.command("doctor")(inspection._doctor)

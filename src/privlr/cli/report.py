@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from privlr.card import plain_text
-from privlr.exceptions import ConvergenceError, EntropyError, PrivacyWarning
+from privlr.exceptions import ConvergenceError, EntropyError, FederationError, PrivacyWarning
 
 __all__ = ["print_facts", "reported"]
 
@@ -54,7 +54,7 @@ def reported() -> Iterator[None]:
         warnings.simplefilter("always", PrivacyWarning)
         try:
             yield
-        except (ConvergenceError, EntropyError) as error:
+        except (ConvergenceError, EntropyError, FederationError) as error:
             console.print("failed: ", style="bold red", end="")
             console.print(str(error), markup=False)
             raise typer.Exit(1) from None

@@ -11,7 +11,7 @@ import typer
 from numpy.typing import NDArray
 
 from privlr.cli.report import print_facts, reported
-from privlr.cli.tables import read_table
+from privlr._tables import read_table
 from privlr.model_file import ReleasedModel, load_model, schema_of
 from privlr.stacking import (
     SCHEMA,

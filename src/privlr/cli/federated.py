@@ -1,0 +1,303 @@
+"""``privlr federated``: site, job, simulate and status; the rest is NVIDIA FLARE's own command."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from privlr.cli.report import print_facts, reported
+from privlr.federation import (
+    Job,
+    RunStore,
+    SitePolicy,
+    install_policy,
+    load_policy,
+    new_key,
+    new_run_name,
+    read_job,
+    write_align_job,
+    write_job,
+)
+
+__all__ = ["align", "federated"]
+
+federated = typer.Typer(
+    help="Learn from columns that several organisations hold, over NVIDIA FLARE.",
+    no_args_is_help=True,
+)
+
+_Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+_Kit = Annotated[Path, typer.Option(help="Startup kit of this site, from `nvflare package`.")]
+_Budget = Annotated[float, typer.Option(help="Largest total epsilon of all runs at this site.")]
+_DeltaBudget = Annotated[float, typer.Option(help="Largest total delta.")]
+_Classes = Annotated[
+    str, typer.Option(help="The two labels, separated by a comma; a public matter.")
+]
+_Rounds = Annotated[int, typer.Option(min=1, help="Most rounds.")]
+_Epsilon = Annotated[
+    float | None, typer.Option(help="Cost of the run; without it shares carry no noise.")
+]
+_Delta = Annotated[float | None, typer.Option(help="Goes with --epsilon.")]
+_LabelEpsilon = Annotated[
+    float | None,
+    typer.Option(help="Randomise the labels once at this cost; without it parties see them."),
+]
+_Norm = Annotated[float, typer.Option(help="Bound that each party's rows are clipped to.")]
+_Bound = Annotated[float, typer.Option(help="Bound on a party's share of a score.")]
+_L2 = Annotated[float, typer.Option("--l2", help="Ridge of the mean loss.")]
+_Tol = Annotated[float, typer.Option(help="Stop a run without noise at this accuracy.")]
+_Timeout = Annotated[float, typer.Option(help="Seconds to wait for a round.")]
+_Seed = Annotated[int | None, typer.Option(help="Repeatable noise, which is NOT private: tests.")]
+
+
+@federated.command("key")
+def _key(out: Annotated[Path, typer.Argument(help="File to write.")]) -> None:
+    """Make the key that the sites' digests of ids are compared under; share it out of band."""
+    with reported():
+        new_key(out)
+
+
+@federated.command("site")
+def _site(
+    data: Annotated[Path, typer.Option(help="CSV or Parquet with this site's rows.")],
+    id: Annotated[str, typer.Option(help="The id column.")],
+    key: Annotated[Path, typer.Option(help="Key file, the same at all sites.")],
+    budget: _Budget,
+    delta_budget: _DeltaBudget = 1e-5,
+    kit: _Kit = Path("."),
+    label: Annotated[
+        str | None, typer.Option(help="The label column; makes this the label holder.")
+    ] = None,
+    drop: Annotated[
+        list[str] | None, typer.Option(help="A column that is no feature; may be repeated.")
+    ] = None,
+    new_data: Annotated[
+        Path | None, typer.Option(help="New rows that may be scored; off by default.")
+    ] = None,
+    aligned: Annotated[
+        Path | None, typer.Option(help="Ids to train on, one a line, from `privlr align`.")
+    ] = None,
+    allow_align: Annotated[
+        bool, typer.Option("--allow-align", help="Accept set intersections of the ids.")
+    ] = False,
+    allow_exact_shares: Annotated[
+        bool, typer.Option("--allow-exact-shares", help="Accept runs without noise.")
+    ] = False,
+    disclose_labels: Annotated[
+        bool, typer.Option("--disclose-labels", help="Accept that parties see the labels.")
+    ] = False,
+    allow_seed: Annotated[
+        bool, typer.Option("--allow-seed", help="Accept repeatable noise, for tests.")
+    ] = False,
+) -> None:
+    """Set this site's own rules, which no job can change, and check its data against them."""
+    with reported():
+        policy = SitePolicy(
+            data=str(data.resolve()),
+            id=id,
+            key=str(key.resolve()),
+            label=label,
+            drop=tuple(drop or ()),
+            budget=budget,
+            delta_budget=delta_budget,
+            new_data=None if new_data is None else str(new_data.resolve()),
+            aligned=None if aligned is None else str(aligned.resolve()),
+            allow_align=allow_align,
+            allow_exact_shares=allow_exact_shares,
+            disclose_labels=disclose_labels,
+            allow_seed=allow_seed,
+        )
+        policy.secret()
+        counts = policy.check_data()
+        install_policy(kit, policy)
+    print_facts(f"Rules of {kit.resolve().name}", msgspec.to_builtins(policy) | counts, False)
+
+
+@federated.command("job")
+def _job(
+    party: Annotated[
+        list[str], typer.Option(help="A site with features; repeat, in the order of columns.")
+    ],
+    classes: _Classes,
+    rounds: _Rounds,
+    out: Annotated[Path, typer.Option(help="Folder to write.")] = Path("job"),
+    run: Annotated[str | None, typer.Option(help="Name of the run.")] = None,
+    epsilon: _Epsilon = None,
+    delta: _Delta = None,
+    label_epsilon: _LabelEpsilon = None,
+    data_norm: _Norm = 1.0,
+    share_bound: _Bound = 4.0,
+    l2: _L2 = 1e-4,
+    tol: _Tol = 1e-5,
+    round_timeout: _Timeout = 60.0,
+    start_timeout: Annotated[float, typer.Option(help="Seconds to wait for all sites.")] = 600.0,
+    seed: _Seed = None,
+) -> None:
+    """Write a job folder of plain JSON for `nvflare job submit`."""
+    with reported():
+        job = Job(
+            run=run or new_run_name(),
+            parties=tuple(party),
+            classes=_two(classes),
+            rounds=rounds,
+            epsilon=epsilon,
+            delta=delta,
+            label_epsilon=label_epsilon,
+            data_norm=data_norm,
+            share_bound=share_bound,
+            l2_reg_strength=l2,
+            tol=tol,
+            round_timeout=round_timeout,
+            start_timeout=start_timeout,
+            random_state=seed,
+        )
+        write_job(job, out)
+    print(f"{out}: run {job.run}")
+
+
+@federated.command("resume")
+def _resume(
+    job: Annotated[Path, typer.Argument(help="Job folder of the run that stopped.")],
+    out: Annotated[Path, typer.Option(help="Folder to write.")],
+) -> None:
+    """Write the job that goes on with a run from its last completed round."""
+    with reported():
+        write_job(msgspec.structs.replace(read_job(job), resume=True), out)
+
+
+@federated.command("predict")
+def _predict(
+    job: Annotated[Path, typer.Argument(help="Job folder of the run that fitted the model.")],
+    out: Annotated[Path, typer.Option(help="Folder to write.")],
+) -> None:
+    """Write the job that scores the sites' new rows."""
+    with reported():
+        write_job(msgspec.structs.replace(read_job(job), task="predict", resume=False), out)
+
+
+@federated.command("status")
+def _status(kit: _Kit = Path("."), json: _Json = False) -> None:
+    """Show this site's runs and its ledger; reads local files only."""
+    with reported():
+        policy = load_policy(kit)
+        ledger = policy.ledger(kit)
+        charges = [
+            {"label": c.label, "epsilon": str(c.epsilon), "delta": str(c.delta), "note": c.note}
+            for c in ledger.charges
+        ]
+        runs = []
+        for directory in sorted((kit / "privlr" / "runs").glob("*")):
+            lines = RunStore(directory).progress()
+            if lines:
+                runs.append({"run": directory.name, **lines[-1]})
+    if json:
+        print(msgspec.json.encode({"runs": runs, "charges": charges}).decode())
+        return
+    console, table = Console(), Table(title="Runs")
+    for heading in ("run", "last event", "round", "reason"):
+        table.add_column(heading)
+    for run in runs:
+        event = " ".join(str(run[name]) for name in ("event", "task") if name in run)
+        table.add_row(run["run"], event, str(run["round"]), run.get("reason", ""))
+    console.print(table)
+    table = Table(
+        title="Ledger",
+        caption=f"spent {float(ledger.spent):g} of epsilon {policy.budget:g}, "
+        f"{float(ledger.spent_delta):g} of delta {policy.delta_budget:g}",
+    )
+    for heading in ("charge", "epsilon", "delta", "note"):
+        table.add_column(heading)
+    for charge in charges:
+        table.add_row(*charge.values())
+    console.print(table)
+
+
+@federated.command("simulate")
+def _simulate(
+    party: Annotated[
+        list[Path], typer.Option(help="Data of a site with features; repeat, in order.")
+    ],
+    labels: Annotated[Path, typer.Option(help="Data of the label holder.")],
+    label: Annotated[str, typer.Option(help="Its label column.")],
+    id: Annotated[str, typer.Option(help="The id column of all files.")],
+    classes: _Classes,
+    rounds: _Rounds,
+    out: Annotated[Path, typer.Option(help="Folder to leave the sites' files in.")],
+    epsilon: _Epsilon = None,
+    delta: _Delta = None,
+    label_epsilon: _LabelEpsilon = None,
+    data_norm: _Norm = 1.0,
+    share_bound: _Bound = 4.0,
+    l2: _L2 = 1e-4,
+    tol: _Tol = 1e-5,
+    round_timeout: _Timeout = 60.0,
+    timeout: Annotated[float, typer.Option(help="Seconds for the whole run.")] = 1800.0,
+) -> None:
+    """Run a whole federation on this machine, with a temporary CA, for a first try."""
+    with reported():
+        from privlr.federation.local import LABEL_HOLDER, LocalFederation, submit_and_wait
+
+        names = tuple(f"party-{i + 1}" for i in range(len(party)))
+        job = Job(
+            run="simulation",
+            parties=names,
+            classes=_two(classes),
+            rounds=rounds,
+            epsilon=epsilon,
+            delta=delta,
+            label_epsilon=label_epsilon,
+            data_norm=data_norm,
+            share_bound=share_bound,
+            l2_reg_strength=l2,
+            tol=tol,
+            round_timeout=round_timeout,
+        ).check()
+        if out.exists():
+            raise FileExistsError(f"{out} exists already")
+        with LocalFederation(out.resolve(), names) as federation:
+            federation.provision()
+            new_key(out / "alignment.key")
+            for site, data in zip((LABEL_HOLDER, *names), (labels, *party), strict=True):
+                policy = SitePolicy(
+                    data=str(data.resolve()),
+                    id=id,
+                    key=str((out / "alignment.key").resolve()),
+                    label=label if site == LABEL_HOLDER else None,
+                    budget=max(epsilon or 0.0, label_epsilon or 0.0),
+                    delta_budget=delta or 0.0,
+                    allow_exact_shares=True,
+                    disclose_labels=True,
+                )
+                policy.check_data()
+                install_policy(federation.kit(site), policy)
+            for site in (LABEL_HOLDER, *names):
+                federation.start(site)
+            write_job(job, out / "job")
+            with federation.session() as session:
+                status = submit_and_wait(session, out / "job", timeout)
+            lines = RunStore(federation.kit(LABEL_HOLDER) / "privlr" / "runs" / job.run).progress()
+        if not status.endswith("COMPLETED"):
+            raise ValueError(lines[-1].get("reason", status) if lines else status)
+    print_facts("Simulation", {"status": status, **lines[-1], "sites": federation.kits}, False)
+
+
+def align(
+    site: Annotated[list[str], typer.Option(help="A site with ids; repeat.")],
+    out: Annotated[Path, typer.Option(help="Folder to write.")],
+) -> None:
+    """Write the job by which sites find the ids they share without showing the others."""
+    with reported():
+        write_align_job(site, out)
+    print(f"{out}: each site will find the ids in its privlr/aligned.txt (needs openmined-psi)")
+
+
+def _two(classes: str) -> tuple[str, str]:
+    first, comma, second = (text.strip() for text in classes.partition(","))
+    if not first or not second or "," in second:
+        raise ValueError(f"--classes takes two labels separated by a comma, not {classes!r}")
+    return first, second

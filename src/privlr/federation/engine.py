@@ -1,0 +1,185 @@
+"""The two classes that NVIDIA FLARE runs: a controller at the label holder, an executor at a party.
+
+Requests go from a party to the label holder only, as `ReliableMessage`, whose retries carry
+the same bytes. Bodies are plain bytes: FLARE passes arrays by reference, and a receiver then
+hangs when the owner is gone.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from nvflare.apis.controller_spec import Task
+from nvflare.apis.executor import Executor
+from nvflare.apis.fl_constant import ReturnCode
+from nvflare.apis.fl_context import FLContext
+from nvflare.apis.impl.controller import Controller
+from nvflare.apis.shareable import Shareable, make_reply
+from nvflare.apis.signal import Signal
+from nvflare.apis.utils.reliable_message import ReliableMessage
+from nvflare.fuel.f3.cellnet.fqcn import FQCN
+
+from privlr.exceptions import FederationError
+from privlr.federation.job import TASK, read_job
+from privlr.federation.messages import Message
+from privlr.federation.roles import LabelHolder, run_party
+
+__all__ = ["LabelHolderController", "PartyExecutor"]
+
+_TOPIC = "privlr.message"
+_BYTES = "bytes"
+#: Seconds for FLARE to wind a job down before the process ends itself.
+_GRACE = 30.0
+
+
+def _kit(context: FLContext) -> Path:
+    return Path(context.get_engine().get_workspace().get_root_dir())
+
+
+class LabelHolderController(Controller):
+    """Runs the label holder's loop and hands it the parties' requests.
+
+    Parameters
+    ----------
+    job : dict
+        Constants of the run, from the job's JSON.
+    """
+
+    def __init__(self, job: dict[str, Any]) -> None:
+        super().__init__(task_check_period=0.1)
+        self._job = read_job(job)
+        self._holder: LabelHolder | None = None
+
+    def start_controller(self, fl_ctx: FLContext) -> None:
+        """Open for requests.
+
+        Parameters
+        ----------
+        fl_ctx : FLContext
+        """
+        self._holder = LabelHolder(self._job, _kit(fl_ctx))
+        ReliableMessage.register_request_handler(_TOPIC, self._receive, fl_ctx)
+
+    def control_flow(self, abort_signal: Signal, fl_ctx: FLContext) -> None:
+        """Start the parties and run all rounds.
+
+        Parameters
+        ----------
+        abort_signal : Signal
+        fl_ctx : FLContext
+        """
+        assert self._holder is not None
+        meeting = self._holder.meeting
+        task = Task(name=TASK, data=Shareable())
+        self.broadcast(task, fl_ctx, list(meeting.names), min_responses=len(meeting.names))
+        over = threading.Event()
+        threading.Thread(
+            target=_watch, args=(abort_signal, over, meeting.fail), daemon=True
+        ).start()
+        try:
+            facts = self._holder.run()
+            self.log_info(fl_ctx, f"run {self._job.run} finished: {facts}")
+            deadline = time.monotonic() + _GRACE
+            while self.get_num_standing_tasks() and time.monotonic() < deadline:
+                time.sleep(0.05)
+        except FederationError as error:
+            # The parties ask for the reason before FLARE takes the job down.
+            time.sleep(1.0)
+            self.system_panic(f"run {self._job.run} failed: {error}", fl_ctx)
+        finally:
+            over.set()
+
+    def stop_controller(self, fl_ctx: FLContext) -> None:
+        """Let go of parties that still wait.
+
+        Parameters
+        ----------
+        fl_ctx : FLContext
+        """
+        if self._holder is not None:
+            self._holder.meeting.fail("the label holder has stopped")
+
+    def _receive(self, topic: str, request: Shareable, fl_ctx: FLContext) -> Shareable:
+        assert self._holder is not None
+        name = fl_ctx.get_peer_context().get_identity_name()
+        reply = make_reply(ReturnCode.OK)
+        reply[_BYTES] = self._holder.receive(name, request.get(_BYTES, b""))
+        return reply
+
+
+class PartyExecutor(Executor):
+    """Runs a party.
+
+    Parameters
+    ----------
+    job : dict
+        Constants of the run, from the job's JSON.
+    """
+
+    def __init__(self, job: dict[str, Any]) -> None:
+        super().__init__()
+        self._job = read_job(job)
+
+    def execute(
+        self, task_name: str, shareable: Shareable, fl_ctx: FLContext, abort_signal: Signal
+    ) -> Shareable:
+        """Take part in a run, from its first message to its last.
+
+        Parameters
+        ----------
+        task_name : str
+        shareable : Shareable
+        fl_ctx : FLContext
+        abort_signal : Signal
+
+        Returns
+        -------
+        Shareable
+        """
+        name = fl_ctx.get_identity_name()
+        try:
+            send = partial(_send, fl_ctx, abort_signal)
+            facts = run_party(self._job, name, _kit(fl_ctx), send)
+        except FederationError as error:
+            self.log_error(fl_ctx, f"run {self._job.run} failed: {error}")
+            # FLARE keeps a job's process alive while its server is away.
+            timer = threading.Timer(_GRACE, os.kill, (os.getpid(), signal.SIGKILL))
+            timer.daemon = True
+            timer.start()
+            return make_reply(ReturnCode.EXECUTION_EXCEPTION)
+        self.log_info(fl_ctx, f"run {self._job.run} finished: {facts}")
+        return make_reply(ReturnCode.OK)
+
+
+def _send(context: FLContext, abort: Signal, message: Message, timeout: float) -> Message:
+    request = Shareable()
+    request[_BYTES] = message.encode()
+    reply = ReliableMessage.send_request(
+        FQCN.ROOT_SERVER,
+        _TOPIC,
+        request,
+        per_msg_timeout=max(timeout / 4, 2.0),
+        tx_timeout=timeout,
+        abort_signal=abort,
+        fl_ctx=context,
+    )
+    code = reply.get_return_code()
+    if code != ReturnCode.OK:
+        raise FederationError(
+            f"round {message.round}: no answer to {message.kind.name} from the label "
+            f"holder within {timeout:g} s ({code})"
+        )
+    return Message.decode(reply.get(_BYTES))
+
+
+def _watch(abort: Signal, over: threading.Event, fail: Any) -> None:
+    while not over.wait(0.5):
+        if abort.triggered:
+            fail("the job was aborted")
+            return

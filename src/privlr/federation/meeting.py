@@ -1,0 +1,149 @@
+"""Where the label holder's loop and the parties' requests meet; every wait is bounded."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+
+from privlr.exceptions import FederationError
+from privlr.federation.messages import Kind, Message
+
+__all__ = ["Meeting"]
+
+_Step = tuple[Kind, int]
+
+
+class Meeting:
+    """One step at a time: every party posts, the loop gathers all posts and answers them.
+
+    Parameters
+    ----------
+    names : sequence of str
+        The parties, in the order of their columns.
+    """
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.names = tuple(names)
+        self._changed = threading.Condition()
+        self._open: _Step | None = None
+        self._closed: _Step | None = None
+        self._posts: dict[str, Message] = {}
+        self._past: dict[str, Message] = {}
+        self._reply: Message | None = None
+        self._error: str | None = None
+
+    def post(self, name: str, message: Message, timeout: float) -> Message:
+        """Hand in a party's message and wait for the answer; a repeated post waits again.
+
+        Parameters
+        ----------
+        name : str
+            As authenticated by the transport.
+        message : Message
+        timeout : float
+            Seconds.
+
+        Returns
+        -------
+        Message
+
+        Raises
+        ------
+        FederationError
+            The run failed, the message is out of turn, or no answer came in time.
+        """
+        step = message.kind, message.round
+        if name not in self.names:
+            raise FederationError(f"{name} is no party of this run")
+        if message.kind == Kind.ERROR:
+            error = f"{name}, round {message.round}: {message.body.decode(errors='replace')}"
+            self.fail(error)
+            raise FederationError(error)
+        with self._changed:
+            if step == self._closed and self._past.get(name) == message and self._reply:
+                return self._reply  # sent again, because the answer was lost
+            earlier = self._posts.get(name)
+            if earlier not in (None, message) or step == self._closed:
+                self._set_error(f"{name} sent two different messages for round {message.round}")
+            self._posts[name] = message
+            self._changed.notify_all()
+            # A party may be a step ahead of the loop, which has yet to open that step.
+            self._changed.wait_for(lambda: self._error or self._closed == step, timeout)
+            if self._error:
+                raise FederationError(self._error)
+            if self._closed != step or self._reply is None:
+                raise FederationError(f"round {message.round}: no answer within {timeout:g} s")
+            return self._reply
+
+    def gather(self, kind: Kind, round: int, timeout: float) -> list[Message]:
+        """Wait for every party's message of one step.
+
+        Parameters
+        ----------
+        kind : Kind
+        round : int
+        timeout : float
+            Seconds, from now.
+
+        Returns
+        -------
+        list of Message
+            In the order of the parties.
+
+        Raises
+        ------
+        FederationError
+            A party is late or sent something else; the error names it.
+        """
+        deadline = time.monotonic() + timeout
+        with self._changed:
+            self._open = kind, round
+            while True:
+                if self._error:
+                    raise FederationError(self._error)
+                for name, message in self._posts.items():
+                    if (message.kind, message.round) != self._open:
+                        self._set_error(
+                            f"{name} sent {message.kind.name} of round {message.round} in place "
+                            f"of {kind.name} of round {round}"
+                        )
+                if self._error:
+                    continue
+                missing = [name for name in self.names if name not in self._posts]
+                if not missing:
+                    return [self._posts[name] for name in self.names]
+                if not self._changed.wait(deadline - time.monotonic()):
+                    late = ", ".join(missing)
+                    self._set_error(
+                        f"round {round}: no {kind.name} from {late} within {timeout:g} s"
+                    )
+
+    def answer(self, reply: Message) -> None:
+        """Answer the step that was gathered last.
+
+        Parameters
+        ----------
+        reply : Message
+            The same for every party.
+        """
+        with self._changed:
+            self._closed, self._open = self._open, None
+            self._past, self._posts = self._posts, {}
+            self._reply = reply
+            self._changed.notify_all()
+
+    def fail(self, error: str) -> None:
+        """Give up; every waiting party is told why.
+
+        Parameters
+        ----------
+        error : str
+            The first one is kept.
+        """
+        with self._changed:
+            self._set_error(error)
+
+    def _set_error(self, error: str) -> None:
+        self._error = self._error or error
+        self._changed.notify_all()

@@ -1,0 +1,128 @@
+"""What travels between a party and the label holder: a short header and raw numbers."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privlr.exceptions import FederationError
+
+__all__ = ["VERSION", "Kind", "Message", "vector_bytes"]
+
+#: Of the layout below. Masked shares would be a new version.
+VERSION = 1
+_HEADER = struct.Struct("<4sHHIQ")
+_MAGIC = b"PVLR"
+
+
+class Kind(IntEnum):
+    """What a message holds; the comments say who sends it."""
+
+    HELLO = 1  # party: JSON of its counts, digest of its ids, and last round
+    START = 2  # label holder: JSON of the public constants of the run
+    READY = 3  # party: nothing
+    DUAL = 4  # label holder: one number a sample, to be answered with a share
+    SHARE = 5  # party: one number a sample
+    FINAL = 6  # label holder: the last DUAL, which is not answered with a share
+    SCORES = 7  # party: one number a new sample
+    DONE = 8  # either: nothing
+    ERROR = 9  # either: text
+
+
+@dataclass(frozen=True)
+class Message:
+    """One message.
+
+    Parameters
+    ----------
+    kind : Kind
+    round : int, default=0
+    body : bytes, default=b""
+        Numbers are little-endian float64.
+    """
+
+    kind: Kind
+    round: int = 0
+    body: bytes = b""
+
+    def encode(self) -> bytes:
+        """Return header and body.
+
+        Returns
+        -------
+        bytes
+        """
+        return _HEADER.pack(_MAGIC, VERSION, self.kind, self.round, len(self.body)) + self.body
+
+    @classmethod
+    def decode(cls, data: bytes) -> Message:
+        """Read what `encode` wrote.
+
+        Parameters
+        ----------
+        data : bytes
+
+        Returns
+        -------
+        Message
+
+        Raises
+        ------
+        FederationError
+            Not such a message, of another version, or cut short.
+        """
+        if not isinstance(data, bytes) or len(data) < _HEADER.size:
+            raise FederationError("a message is no privlr message")
+        magic, version, kind, round, length = _HEADER.unpack_from(data)
+        if magic != _MAGIC:
+            raise FederationError("a message is no privlr message")
+        if version != VERSION:
+            raise FederationError(
+                f"a message has version {version} and this privlr reads {VERSION}: install the "
+                "same privlr at every site"
+            )
+        if kind not in set(Kind) or length != len(data) - _HEADER.size:
+            raise FederationError("a message is damaged")
+        return cls(Kind(kind), round, data[_HEADER.size :])
+
+    def vector(self, length: int) -> NDArray[np.float64]:
+        """Read the body as numbers.
+
+        Parameters
+        ----------
+        length : int
+            How many there must be.
+
+        Returns
+        -------
+        ndarray of shape (length,)
+
+        Raises
+        ------
+        FederationError
+            Another number of them, or one that is not finite.
+        """
+        if len(self.body) != 8 * length:
+            raise FederationError(f"{len(self.body)} bytes came instead of {length} numbers")
+        values = np.frombuffer(self.body, dtype="<f8").astype(np.float64)
+        if not np.isfinite(values).all():
+            raise FederationError("a number is not finite")
+        return values
+
+
+def vector_bytes(values: NDArray[np.float64]) -> bytes:
+    """Return numbers as the body of a message.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n,)
+
+    Returns
+    -------
+    bytes
+    """
+    return values.astype("<f8").tobytes()

@@ -1,0 +1,178 @@
+"""What a site keeps of a run on its own disk: state, progress, results."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from privlr.exceptions import FederationError
+
+__all__ = ["RunStore"]
+
+
+class RunStore:
+    """The directory of one run at one site.
+
+    Parameters
+    ----------
+    directory : Path
+        Made if absent.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+
+    def claim(self, constants: Mapping[str, Any], *, resume: bool) -> None:
+        """Tie the directory to the constants of a run.
+
+        Parameters
+        ----------
+        constants : mapping
+            What may not change from one job of a run to the next.
+        resume : bool
+            Whether the run must be there already; otherwise it must not.
+
+        Raises
+        ------
+        FederationError
+            A run of that name is there, is not there, or had other constants.
+        """
+        path = self.directory / "job.json"
+        text = msgspec.json.encode(constants, order="sorted")
+        if not resume:
+            if path.exists():
+                raise FederationError(
+                    f"the run {self.directory.name!r} exists at this site: resume it, or give "
+                    "the new job another name"
+                )
+            self._write(path, text, durable=True)
+        elif not path.exists():
+            raise FederationError(f"this site knows no run {self.directory.name!r} to resume")
+        elif path.read_bytes() != text:
+            raise FederationError("the job to resume has other constants than the run")
+
+    def save(self, state: Mapping[str, Any], *, durable: bool) -> None:
+        """Replace the state, whole or not at all.
+
+        Parameters
+        ----------
+        state : mapping of str to ndarray or number
+        durable : bool
+            Wait for the disk, as is needed before noise that was drawn leaves the site.
+        """
+        path = self.directory / "state.npz"
+        scratch = path.with_suffix(".new")
+        with scratch.open("wb") as stream:
+            np.savez(stream, **state)
+            _flush(stream, durable)
+        os.replace(scratch, path)
+        if durable:
+            _flush_directory(self.directory)
+
+    def load(self) -> dict[str, Any] | None:
+        """Return the state that was saved last, None if there is none.
+
+        Returns
+        -------
+        dict or None
+
+        Raises
+        ------
+        FederationError
+            The file is damaged.
+        """
+        path = self.directory / "state.npz"
+        if not path.exists():
+            return None
+        try:
+            with np.load(path, allow_pickle=False) as file:
+                return dict(file)
+        except (OSError, ValueError, EOFError) as error:
+            why = type(error).__name__
+            raise FederationError(f"the saved state cannot be read: {why}") from None
+
+    def write_json(self, name: str, content: Any) -> Path:
+        """Write a result.
+
+        Parameters
+        ----------
+        name : str
+            Of the file.
+        content : object
+            As msgspec encodes it.
+
+        Returns
+        -------
+        Path
+        """
+        path = self.directory / name
+        self._write(path, msgspec.json.encode(content), durable=True)
+        return path
+
+    def log(self, event: str, round: int, **facts: Any) -> None:
+        """Append a line to the progress, which holds no data.
+
+        Parameters
+        ----------
+        event : str
+        round : int
+        **facts
+            Counts, seconds, and reasons of failure.
+        """
+        line = {"time": round_to_ms(time.time()), "event": event, "round": round, **facts}
+        with (self.directory / "progress.jsonl").open("ab") as stream:
+            stream.write(msgspec.json.encode(line) + b"\n")
+
+    def progress(self) -> list[dict[str, Any]]:
+        """Return the lines of the progress.
+
+        Returns
+        -------
+        list of dict
+        """
+        path = self.directory / "progress.jsonl"
+        lines = path.read_bytes().splitlines() if path.exists() else []
+        return [msgspec.json.decode(line) for line in lines]
+
+    @staticmethod
+    def _write(path: Path, content: bytes, *, durable: bool) -> None:
+        scratch = path.with_suffix(".new")
+        with scratch.open("wb") as stream:
+            stream.write(content)
+            _flush(stream, durable)
+        os.replace(scratch, path)
+
+
+def round_to_ms(seconds: float) -> float:
+    """Round to milliseconds.
+
+    Parameters
+    ----------
+    seconds : float
+
+    Returns
+    -------
+    float
+    """
+    return round(seconds, 3)
+
+
+def _flush(stream: Any, durable: bool) -> None:
+    if durable:
+        stream.flush()
+        os.fsync(stream.fileno())
+
+
+def _flush_directory(directory: Path) -> None:
+    handle = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
