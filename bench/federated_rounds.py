@@ -1,0 +1,108 @@
+"""Rounds a second and memory of a run across processes, next to the same run in one process.
+
+Usage: python bench/federated_rounds.py [--samples 30000] [--parties 3] [--rounds 200]
+"""
+
+import argparse
+import os
+import tempfile
+import threading
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pyarrow as pa
+from pyarrow import parquet
+
+from privlr.federation import Job, RunStore, SitePolicy, install_policy, new_key, write_job
+from privlr.federation.local import LABEL_HOLDER, LocalFederation, submit_and_wait
+
+
+def make_data(n, parties, d, root):
+    rng = np.random.default_rng(0)
+    blocks = [rng.normal(size=(n, d)) for _ in range(parties)]
+    y = np.where(sum(X[:, 0] for X in blocks) + rng.logistic(size=n) > 0, "1", "0")
+    ids = np.arange(n).astype(str)
+    for i, X in enumerate(blocks):
+        columns = {f"x{j}": X[:, j] for j in range(d)}
+        parquet.write_table(pa.table({"id": ids, **columns}), root / f"part{i}.parquet")
+    parquet.write_table(pa.table({"id": ids, "y": y}), root / "labels.parquet")
+    return blocks, y
+
+
+def sample_memory(federation, stop, samples):
+    """RSS in MB of each site's job process, once a second."""
+    while not stop.wait(1.0):
+        for site, process in list(federation.processes.items()):
+            try:
+                for child in psutil.Process(process.pid).children(recursive=True):
+                    samples.setdefault(site, []).append(child.memory_info().rss / 2**20)
+            except psutil.Error:
+                pass
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--samples", type=int, default=30_000)
+    parser.add_argument("--parties", type=int, default=3)
+    parser.add_argument("--features", type=int, default=10)
+    parser.add_argument("--rounds", type=int, default=200)
+    options = parser.parse_args()
+    names = tuple(f"party-{i}" for i in range(options.parties))
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        blocks, y = make_data(options.samples, options.parties, options.features, root)
+        job = Job(
+            run="bench", parties=names, classes=("0", "1"), rounds=options.rounds, tol=0.0,
+            start_timeout=300.0, round_timeout=120.0,
+        )  # fmt: skip
+        with LocalFederation(root / "sites", names) as federation:
+            federation.provision()
+            new_key(root / "key")
+            for i, name in enumerate(names):
+                policy = SitePolicy(
+                    data=str(root / f"part{i}.parquet"), id="id", key=str(root / "key"),
+                    allow_exact_shares=True,
+                )  # fmt: skip
+                install_policy(federation.kit(name), policy)
+            policy = SitePolicy(
+                data=str(root / "labels.parquet"), id="id", label="y", key=str(root / "key"),
+                disclose_labels=True,
+            )  # fmt: skip
+            install_policy(federation.kit(LABEL_HOLDER), policy)
+            for site in (LABEL_HOLDER, *names):
+                federation.start(site)
+            stop, memory = threading.Event(), {}
+            threading.Thread(target=sample_memory, args=(federation, stop, memory)).start()
+            try:
+                write_job(job, root / "job")
+                with federation.session() as session:
+                    status = submit_and_wait(session, root / "job", 1800)
+            finally:
+                stop.set()
+            kit = federation.kit(LABEL_HOLDER)
+            lines = RunStore(kit / "privlr" / "runs" / "bench").progress()
+        rounds = [line for line in lines if line["event"] == "round"]
+        spent = np.diff([line["time"] for line in rounds])
+        print(f"N={options.samples} M={options.parties} d={options.features} status={status}")
+        print(
+            f"remote: {1 / np.median(spent):.2f} rounds/s (median), "
+            f"{1 / spent.mean():.2f} (mean), load {os.getloadavg()[0]:.1f}"
+        )
+        for site, values in memory.items():
+            points = np.array_split(values, min(8, len(values)))
+            print(f"  {site}: RSS in MB {[round(float(np.median(part))) for part in points]}")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        times = []
+        for count in (1, 1 + min(options.rounds, 20)):
+            begun = time.perf_counter()
+            job.estimator.set_params(max_iter=count).fit_parties(blocks, y)
+            times.append(time.perf_counter() - begun)
+    print(f"in process: {min(options.rounds, 20) / (times[1] - times[0]):.1f} rounds/s")
+
+
+if __name__ == "__main__":
+    main()
