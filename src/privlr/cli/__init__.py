@@ -22,8 +22,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 from privlr._tables import class_labels, read_table
-from privlr.cli import inspection, stacking
-from privlr.cli.federated import align, federated
+from privlr.cli import federated, inspection, stacking
 from privlr.cli.report import print_facts, reported
 from privlr.exceptions import PrivacyWarning
 from privlr.linear_model import PrivateLogisticRegression
@@ -242,8 +241,8 @@ def _estimator(
     )
 
 
-app.add_typer(federated, name="federated")
-app.command("align")(align)
+app.add_typer(federated.commands, name="federated")
+app.command("align")(federated._align)
 app.command("card")(inspection._card)
 app.command("audit")(inspection._audit)
 app.command("doctor")(inspection._doctor)

@@ -24,9 +24,9 @@ from privlr.federation import (
     write_job,
 )
 
-__all__ = ["align", "federated"]
+__all__ = ["commands"]
 
-federated = typer.Typer(
+commands = typer.Typer(
     help="Learn from columns that several organisations hold, over NVIDIA FLARE.",
     no_args_is_help=True,
 )
@@ -55,14 +55,14 @@ _Timeout = Annotated[float, typer.Option(help="Seconds to wait for a round.")]
 _Seed = Annotated[int | None, typer.Option(help="Repeatable noise, which is NOT private: tests.")]
 
 
-@federated.command("key")
+@commands.command("key")
 def _key(out: Annotated[Path, typer.Argument(help="File to write.")]) -> None:
     """Make the key that the sites' digests of ids are compared under; share it out of band."""
     with reported():
         new_key(out)
 
 
-@federated.command("site")
+@commands.command("site")
 def _site(
     data: Annotated[Path, typer.Option(help="CSV or Parquet with this site's rows.")],
     id: Annotated[str, typer.Option(help="The id column.")],
@@ -118,7 +118,7 @@ def _site(
     print_facts(f"Rules of {kit.resolve().name}", msgspec.to_builtins(policy) | counts, False)
 
 
-@federated.command("job")
+@commands.command("job")
 def _job(
     party: Annotated[
         list[str], typer.Option(help="A site with features; repeat, in the order of columns.")
@@ -160,7 +160,7 @@ def _job(
     print(f"{out}: run {job.run}")
 
 
-@federated.command("resume")
+@commands.command("resume")
 def _resume(
     job: Annotated[Path, typer.Argument(help="Job folder of the run that stopped.")],
     out: Annotated[Path, typer.Option(help="Folder to write.")],
@@ -170,7 +170,7 @@ def _resume(
         write_job(msgspec.structs.replace(read_job(job), resume=True), out)
 
 
-@federated.command("predict")
+@commands.command("predict")
 def _predict(
     job: Annotated[Path, typer.Argument(help="Job folder of the run that fitted the model.")],
     out: Annotated[Path, typer.Option(help="Folder to write.")],
@@ -180,7 +180,7 @@ def _predict(
         write_job(msgspec.structs.replace(read_job(job), task="predict", resume=False), out)
 
 
-@federated.command("status")
+@commands.command("status")
 def _status(kit: _Kit = Path("."), json: _Json = False) -> None:
     """Show this site's runs and its ledger; reads local files only."""
     with reported():
@@ -217,7 +217,7 @@ def _status(kit: _Kit = Path("."), json: _Json = False) -> None:
     console.print(table)
 
 
-@federated.command("simulate")
+@commands.command("simulate")
 def _simulate(
     party: Annotated[
         list[Path], typer.Option(help="Data of a site with features; repeat, in order.")
@@ -286,7 +286,7 @@ def _simulate(
     print_facts("Simulation", {"status": status, **lines[-1], "sites": federation.kits}, False)
 
 
-def align(
+def _align(
     site: Annotated[list[str], typer.Option(help="A site with ids; repeat.")],
     out: Annotated[Path, typer.Option(help="Folder to write.")],
 ) -> None:

@@ -10,8 +10,8 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from privlr.cli.report import print_facts, reported
 from privlr._tables import read_table
+from privlr.cli.report import print_facts, reported
 from privlr.model_file import ReleasedModel, load_model, schema_of
 from privlr.stacking import (
     SCHEMA,

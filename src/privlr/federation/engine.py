@@ -62,6 +62,7 @@ class LabelHolderController(Controller):
         Parameters
         ----------
         fl_ctx : FLContext
+            FLARE's context.
         """
         self._holder = LabelHolder(self._job, _kit(fl_ctx))
         ReliableMessage.register_request_handler(_TOPIC, self._receive, fl_ctx)
@@ -72,7 +73,9 @@ class LabelHolderController(Controller):
         Parameters
         ----------
         abort_signal : Signal
+            Set where the job is to end.
         fl_ctx : FLContext
+            FLARE's context.
         """
         assert self._holder is not None
         meeting = self._holder.meeting
@@ -101,6 +104,7 @@ class LabelHolderController(Controller):
         Parameters
         ----------
         fl_ctx : FLContext
+            FLARE's context.
         """
         if self._holder is not None:
             self._holder.meeting.fail("the label holder has stopped")
@@ -134,13 +138,18 @@ class PartyExecutor(Executor):
         Parameters
         ----------
         task_name : str
+            The only task of the job.
         shareable : Shareable
+            Empty.
         fl_ctx : FLContext
+            FLARE's context.
         abort_signal : Signal
+            Set where the job is to end.
 
         Returns
         -------
         Shareable
+            A return code.
         """
         name = fl_ctx.get_identity_name()
         try:

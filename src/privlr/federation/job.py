@@ -45,7 +45,7 @@ _PER_JOB = ("resume", "start_timeout", "round_timeout")
 class Job(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Public constants of a run across organisations.
 
-    Parameters
+    Attributes
     ----------
     run : str
         Name of the run; a job that resumes it has the same.
@@ -62,10 +62,14 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
         Cost of the run for a party's features; None for shares without noise.
     data_norm : float
         Bound that each party's rows are clipped to.
-    share_bound, l2_reg_strength, rho, over_relaxation, tol, fit_intercept
+    share_bound, l2_reg_strength, rho, over_relaxation, tol : float
         As for :class:`privlr.vertical.VerticalLogisticRegression`.
-    neighboring_relation, label_epsilon
+    fit_intercept : bool
         Likewise.
+    neighboring_relation : str
+        Likewise.
+    label_epsilon : float or None
+        Likewise; None shows the labels to every party.
     random_state : int or None
         Seeds the noise, for tests; sites refuse it unless told otherwise.
     resume : bool
@@ -162,6 +166,7 @@ def read_job(content: Any) -> Job:
     Returns
     -------
     Job
+        The constants.
 
     Raises
     ------
@@ -184,12 +189,14 @@ def write_job(job: Job, out: Path) -> Path:
     Parameters
     ----------
     job : Job
+        Constants of the run.
     out : Path
         Must not exist yet.
 
     Returns
     -------
     Path
+        The folder.
 
     Raises
     ------
@@ -222,6 +229,7 @@ def write_align_job(sites: Sequence[str], out: Path) -> Path:
     Returns
     -------
     Path
+        The folder.
 
     Raises
     ------
@@ -273,5 +281,6 @@ def new_run_name() -> str:
     Returns
     -------
     str
+        The name.
     """
     return f"run-{secrets.token_hex(4)}"

@@ -41,6 +41,7 @@ def free_port() -> int:
     Returns
     -------
     int
+        The port.
     """
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -91,10 +92,12 @@ class LocalFederation:
         Parameters
         ----------
         site : str
+            Its name.
 
         Returns
         -------
         Path
+            The directory.
         """
         return self.kits / site
 
@@ -148,6 +151,7 @@ class LocalFederation:
         Parameters
         ----------
         site : str
+            Its name.
         """
         kit = self.kit(site)
         tools = Path(sys.executable).parent  # the kit's script looks for python3 on the path
@@ -228,7 +232,9 @@ def submit_and_wait(session: Any, job: Path, timeout: float) -> str:
     Parameters
     ----------
     session : nvflare.fuel.flare_api.flare_api.Session
+        Of the one who submits.
     job : Path
+        Constants of the run.
     timeout : float
         Seconds.
 

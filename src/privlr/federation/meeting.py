@@ -41,12 +41,14 @@ class Meeting:
         name : str
             As authenticated by the transport.
         message : Message
+            What is handed in.
         timeout : float
             Seconds.
 
         Returns
         -------
         Message
+            The label holder's answer.
 
         Raises
         ------
@@ -82,7 +84,9 @@ class Meeting:
         Parameters
         ----------
         kind : Kind
+            What it is.
         round : int
+            Of the run.
         timeout : float
             Seconds, from now.
 

@@ -37,10 +37,12 @@ class Kind(IntEnum):
 class Message:
     """One message.
 
-    Parameters
+    Attributes
     ----------
     kind : Kind
+        What it is.
     round : int, default=0
+        Of the run.
     body : bytes, default=b""
         Numbers are little-endian float64.
     """
@@ -55,6 +57,7 @@ class Message:
         Returns
         -------
         bytes
+            What travels.
         """
         return _HEADER.pack(_MAGIC, VERSION, self.kind, self.round, len(self.body)) + self.body
 
@@ -65,10 +68,12 @@ class Message:
         Parameters
         ----------
         data : bytes
+            As received.
 
         Returns
         -------
         Message
+            The message.
 
         Raises
         ------
@@ -100,6 +105,7 @@ class Message:
         Returns
         -------
         ndarray of shape (length,)
+            The numbers.
 
         Raises
         ------
@@ -120,9 +126,11 @@ def vector_bytes(values: NDArray[np.float64]) -> bytes:
     Parameters
     ----------
     values : ndarray of shape (n,)
+        Finite numbers.
 
     Returns
     -------
     bytes
+        What travels.
     """
     return values.astype("<f8").tobytes()

@@ -34,6 +34,7 @@ class Namespaces:
         Returns
         -------
         bool
+            True if one could be made.
         """
         if os.geteuid() or shutil.which("ip") is None:
             return False
@@ -54,10 +55,12 @@ class Namespaces:
         Parameters
         ----------
         site : str
+            Its name.
 
         Returns
         -------
         list of str
+            None for the label holder.
         """
         return ["ip", "netns", "exec", self._name(site)] if site in self.sites else []
 
@@ -67,7 +70,9 @@ class Namespaces:
         Parameters
         ----------
         site : str
+            Its name.
         up : bool
+            False cuts it.
         """
         _ip("link", "set", self._port(site), "up" if up else "down")
 

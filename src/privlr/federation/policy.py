@@ -22,7 +22,7 @@ _FILE = "privlr.json"
 class SitePolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Policy of one site.
 
-    Parameters
+    Attributes
     ----------
     data : str
         CSV or Parquet file of the training rows.
@@ -70,6 +70,7 @@ class SitePolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         Parameters
         ----------
         job : Job
+            Constants of the run.
 
         Raises
         ------
@@ -106,6 +107,7 @@ class SitePolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         Returns
         -------
         Ledger
+            With the limits of the policy.
         """
         path = kit / "privlr" / "ledger.sqlite"
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -117,6 +119,7 @@ class SitePolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         Returns
         -------
         bytes
+            The key.
 
         Raises
         ------
@@ -139,7 +142,9 @@ class SitePolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         Returns
         -------
         ids : list of str
+            One id a row.
         X : ndarray of shape (n_samples, n_features)
+            Features.
         names : tuple of str
             Of the columns.
         """
@@ -158,6 +163,7 @@ class SitePolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         Returns
         -------
         ids, labels : list of str
+            One of each a row; no labels for new rows.
         """
         assert self.label is not None
         columns = read_text(self._path(new), [self.id] if new else [self.id, self.label])
@@ -170,6 +176,7 @@ class SitePolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         Returns
         -------
         list of str
+            One id a row.
         """
         return read_text(Path(self.data), [self.id])[0]
 
@@ -221,6 +228,7 @@ def load_policy(kit: Path) -> SitePolicy:
     Returns
     -------
     SitePolicy
+        The policy.
 
     Raises
     ------
@@ -244,6 +252,7 @@ def install_policy(kit: Path, policy: SitePolicy) -> None:
     kit : Path
         Startup kit, with its directories ``startup`` and ``local``.
     policy : SitePolicy
+        The site's rules.
 
     Raises
     ------

@@ -26,6 +26,7 @@ class SiteIds(PSI):
         Parameters
         ----------
         fl_ctx : FLContext
+            FLARE's context.
         """
         self._kit = Path(fl_ctx.get_engine().get_workspace().get_root_dir())
 
@@ -35,6 +36,7 @@ class SiteIds(PSI):
         Returns
         -------
         list of str
+            One id a row.
         """
         ids = load_policy(self._kit).ids()
         if len(set(ids)) != len(ids):
@@ -48,6 +50,7 @@ class SiteIds(PSI):
         Parameters
         ----------
         intersection : list of str
+            Ids that all sites have.
         """
         path = self._kit / "privlr" / "aligned.txt"
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -56,10 +56,12 @@ def plain_reason(error: BaseException) -> str:
     Parameters
     ----------
     error : BaseException
+        What was raised.
 
     Returns
     -------
     str
+        A sentence.
     """
     return str(error) if isinstance(error, _PLAIN) else type(error).__name__
 
@@ -112,6 +114,7 @@ def run_party(
     Parameters
     ----------
     job : Job
+        Constants of the run.
     name : str
         Of this site, one of the job's parties.
     kit : Path
@@ -253,6 +256,7 @@ class LabelHolder(_Role):
     Parameters
     ----------
     job : Job
+        Constants of the run.
     kit : Path
         Directory of the site.
     """
@@ -304,13 +308,13 @@ class LabelHolder(_Role):
         try:
             self.claim()
             ids, labels = self.policy.labels(new=self.predicts)
-            start = self.align(ids)
+            start = self._align(ids)
             self.store.log("started", start.round, n_samples=start.n_samples)
             if self.predicts:
-                self.predict(ids)
+                self._predict(ids)
             else:
-                self.fit(np.array(labels), start)
-            self.gather(Kind.DONE)
+                self._fit(np.array(labels), start)
+            self._gather(Kind.DONE)
             self.meeting.answer(Message(Kind.DONE, self.round))
         except Exception as error:
             reason = plain_reason(error)
@@ -321,19 +325,19 @@ class LabelHolder(_Role):
         self.store.log("finished", self.round, task=self.job.task, seconds=seconds)
         return {"rounds": self.round, "seconds": seconds}
 
-    def gather(self, kind: Kind) -> list[Message]:
+    def _gather(self, kind: Kind) -> list[Message]:
         """Wait for all parties."""
         return self.meeting.gather(kind, self.round, self.timeout(kind))
 
-    def align(self, ids: list[str]) -> _Start:
+    def _align(self, ids: list[str]) -> _Start:
         """Let the run begin only where everyone has the same samples in the same order."""
         own = id_digest(ids, self.policy.secret()).hex()
         state = None if self.predicts or not self.job.resume else self.store.load()
-        self.state = state
+        self._state = state
         round = int(state["round"]) if state else 0
         # A party says hello before it knows the round.
         hellos = [
-            msgspec.json.decode(message.body, type=_Hello) for message in self.gather(Kind.HELLO)
+            msgspec.json.decode(message.body, type=_Hello) for message in self._gather(Kind.HELLO)
         ]
         if any(hello.digest != own for hello in hellos):
             counts = ", ".join(
@@ -354,9 +358,9 @@ class LabelHolder(_Role):
         self.meeting.answer(Message(Kind.START, 0, msgspec.json.encode(start)))
         return start
 
-    def predict(self, ids: list[str]) -> None:
+    def _predict(self, ids: list[str]) -> None:
         """Add up the parties' scores of new rows."""
-        scores = sum(self.vectors(self.gather(Kind.SCORES), len(ids)))
+        scores = sum(self._vectors(self._gather(Kind.SCORES), len(ids)))
         path = self.store.directory / "predictions.csv"
         with path.open("w", encoding="utf-8") as stream:
             classes = sorted(self.job.classes)
@@ -365,19 +369,19 @@ class LabelHolder(_Role):
                 stream.write(f"{id},{classes[score > 0]},{float(expit(score))!r}\n")
         self.meeting.answer(Message(Kind.DONE, self.round))
 
-    def fit(self, labels: Any, start: _Start) -> None:
+    def _fit(self, labels: Any, start: _Start) -> None:
         """Drive the rounds."""
         settings, plan = self.plan(start)
-        coordinator = Coordinator(self.targets(labels), settings)
+        coordinator = Coordinator(self._targets(labels), settings)
         last = False
-        if self.state:
-            coordinator.restore(self.state)
-            last = bool(self.state["last"])
+        if self._state:
+            coordinator.restore(self._state)
+            last = bool(self._state["last"])
             message = (coordinator.center - coordinator.z) / settings.averaged
         else:
             message = coordinator.reply([])
         self.round = start.round
-        self.gather(Kind.READY)
+        self._gather(Kind.READY)
         while True:
             kind = Kind.FINAL if last else Kind.DUAL
             self.meeting.answer(Message(kind, self.round, vector_bytes(message)))
@@ -385,7 +389,7 @@ class LabelHolder(_Role):
                 break
             begun = time.monotonic()
             self.round += 1
-            shares = self.vectors(self.gather(Kind.SHARE), settings.n_samples)
+            shares = self._vectors(self._gather(Kind.SHARE), settings.n_samples)
             message = coordinator.reply(shares)
             last = self.round == plan.rounds or (
                 not plan.noisy and coordinator.residuals.converged(settings.n_samples, plan.tol)
@@ -395,7 +399,7 @@ class LabelHolder(_Role):
             self.store.log("round", self.round, seconds=round_to_ms(time.monotonic() - begun))
         self.store.write_json("record.json", plan.record(self.random))
 
-    def vectors(self, messages: list[Message], length: int) -> list[Any]:
+    def _vectors(self, messages: list[Message], length: int) -> list[Any]:
         """The parties' numbers, or an error that names the party."""
         vectors = []
         for name, message in zip(self.job.parties, messages, strict=True):
@@ -405,11 +409,11 @@ class LabelHolder(_Role):
                 raise FederationError(f"{name}, round {self.round}: {error}") from None
         return vectors
 
-    def targets(self, labels: Any) -> Any:
+    def _targets(self, labels: Any) -> Any:
         """Labels -1 and +1, randomised once for all jobs of the run."""
         job, path = self.job, self.store.directory / "labels.npy"
         encoded = encode_labels(labels, np.array(sorted(job.classes)))
-        if self.state and job.label_epsilon is not None:
+        if self._state and job.label_epsilon is not None:
             return np.load(path, allow_pickle=False)
         ledger = self.policy.ledger(self.kit)
         if job.label_epsilon is None:

@@ -64,6 +64,7 @@ class RunStore:
         Parameters
         ----------
         state : mapping of str to ndarray or number
+            What `load` is to return.
         durable : bool
             Wait for the disk, as is needed before noise that was drawn leaves the site.
         """
@@ -82,6 +83,7 @@ class RunStore:
         Returns
         -------
         dict or None
+            As it was saved.
 
         Raises
         ------
@@ -111,6 +113,7 @@ class RunStore:
         Returns
         -------
         Path
+            The file.
         """
         path = self.directory / name
         self._write(path, msgspec.json.encode(content), durable=True)
@@ -122,7 +125,9 @@ class RunStore:
         Parameters
         ----------
         event : str
+            What happened.
         round : int
+            Of the run.
         **facts
             Counts, seconds, and reasons of failure.
         """
@@ -136,6 +141,7 @@ class RunStore:
         Returns
         -------
         list of dict
+            In their order.
         """
         path = self.directory / "progress.jsonl"
         lines = path.read_bytes().splitlines() if path.exists() else []
@@ -156,10 +162,12 @@ def round_to_ms(seconds: float) -> float:
     Parameters
     ----------
     seconds : float
+        A duration or a time.
 
     Returns
     -------
     float
+        Rounded.
     """
     return round(seconds, 3)
 
