@@ -497,6 +497,22 @@ def test_without_the_saved_state_a_run_cannot_be_resumed(tmp_path: Path) -> None
     assert "other constants" in str(federation.run(other)["party-0"])
 
 
+def test_two_jobs_of_a_run_cannot_both_go_on_from_its_state(tmp_path: Path) -> None:
+    """Each would draw the noise of the next round."""
+    federation = Federation(tmp_path, 2)
+    job = make_job(2, round_timeout=1.0, **PRIVATE | {"random_state": None})
+    tap, _ = die_after(3, "party-1")
+    federation.run(job, tap)
+    resumed = msgspec.structs.replace(job, resume=True, start_timeout=3.0)
+    working = federation.store("party-0")
+    working.lock()
+    results = federation.run(resumed)
+    assert "another job of the run 'r' is at work at this site" in str(results["party-0"])
+    assert int(working.load()["round"]) == 3
+    working.unlock()
+    succeeded(federation.run(resumed))
+
+
 def test_labels_are_randomised_once_for_all_jobs_of_a_run(tmp_path: Path) -> None:
     federation = Federation(tmp_path, 2)
     federation.set_up(HOLDER, disclose_labels=False)

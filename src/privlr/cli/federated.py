@@ -283,7 +283,8 @@ def _simulate(
             lines = RunStore(federation.kit(LABEL_HOLDER) / "privlr" / "runs" / job.run).progress()
         if not status.endswith("COMPLETED"):
             raise ValueError(lines[-1].get("reason", status) if lines else status)
-    print_facts("Simulation", {"status": status, **lines[-1], "sites": federation.kits}, False)
+    facts = {name: lines[-1][name] for name in ("round", "seconds")}
+    print_facts("Simulation", {"status": status, **facts, "sites": federation.kits}, False)
 
 
 def _align(

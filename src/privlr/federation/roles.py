@@ -101,6 +101,7 @@ class _Role:
 
     def claim(self) -> None:
         self.policy.admit(self.job)
+        self.store.lock()
         # A prediction belongs to the run that fitted its model.
         if not self.predicts:
             self.store.claim(self.job.constants, resume=self.job.resume)
@@ -145,6 +146,8 @@ def run_party(
             except FederationError:
                 pass  # it answers an error with an error
         raise FederationError(reason) from error
+    finally:
+        member.store.unlock()
 
 
 class _Member(_Role):
@@ -321,6 +324,8 @@ class LabelHolder(_Role):
             self.meeting.fail(reason)
             self.store.log("failed", self.round, reason=reason)
             raise FederationError(reason) from error
+        finally:
+            self.store.unlock()
         seconds = round_to_ms(time.monotonic() - begun)
         self.store.log("finished", self.round, task=self.job.task, seconds=seconds)
         return {"rounds": self.round, "seconds": seconds}

@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import msgspec
 import numpy as np
@@ -27,7 +27,35 @@ class RunStore:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
+        self._lock: BinaryIO | None = None
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+
+    def lock(self) -> None:
+        """Keep other jobs of the run out until `unlock`, or until this process ends.
+
+        Two jobs that go on from one state would each draw the noise of the next round.
+
+        Raises
+        ------
+        FederationError
+            Another job of the run is at work at this site.
+        """
+        import fcntl  # not on Windows, where sites cannot run but jobs can be written
+
+        self._lock = (self.directory / "lock").open("wb")
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self.unlock()
+            raise FederationError(
+                f"another job of the run {self.directory.name!r} is at work at this site"
+            ) from None
+
+    def unlock(self) -> None:
+        """Let other jobs of the run in."""
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
 
     def claim(self, constants: Mapping[str, Any], *, resume: bool) -> None:
         """Tie the directory to the constants of a run.
