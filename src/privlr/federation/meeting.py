@@ -39,7 +39,7 @@ class Meeting:
         Parameters
         ----------
         name : str
-            As authenticated by the transport.
+            As the transport gives it.
         message : Message
             What is handed in.
         timeout : float

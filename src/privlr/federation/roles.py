@@ -274,7 +274,7 @@ class LabelHolder(_Role):
         Parameters
         ----------
         name : str
-            Of the party, as authenticated.
+            Of the party, as the transport gives it.
         data : bytes
             Its message.
 
