@@ -11,9 +11,10 @@ from sklearn.linear_model import LogisticRegression
 
 from privlr import solve
 from privlr.datasets import load_a9a, load_gisette_like
+from privlr.exceptions import InvalidParameterError, PrivacyBudgetError
 from privlr.mechanisms import RandomSource
 from privlr.optimize import logistic_prox
-from privlr.privacy import calibrate_shares
+from privlr.privacy import Ledger, calibrate_shares
 from privlr.vertical import ADMMSharing, Coordinator, NoisyShares, Party, Settings, fdml_sgd
 from privlr.vertical._ridge import DualRidge, PrimalRidge, make_ridge
 
@@ -234,6 +235,60 @@ def test_interrupt_keeps_the_last_whole_round():
     for one, other in zip(run.coefs, reference.coefs):
         np.testing.assert_array_equal(one, other)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_handler_that_ignores_interrupts_stays():
+    previous = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        _, status = sharing(*problem()).run(
+            5, callback=lambda it: it.round == 2 and os.kill(os.getpid(), signal.SIGINT)
+        )
+        assert status == "max_iter" and signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, previous)
+
+
+def test_a_callback_that_raises_leaves_a_run_that_goes_on():
+    blocks, y = problem()
+    run, reference = sharing(blocks, y), sharing(blocks, y)
+
+    def fail(iteration):
+        raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        run.run(5, callback=fail, progress=True)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    run.run(4, progress=True)
+    reference.run(5)
+    np.testing.assert_array_equal(run.coefs[0], reference.coefs[0])
+
+
+def test_the_history_of_noisy_shares_tells_no_more_than_they_do():
+    blocks, y = problem()
+    chosen = calibrate_shares(4.0, 1e-5, rounds=2, n_samples=120, n_features=4, alpha=50.0)
+    run = sharing(blocks, y, release=NoisyShares.calibrated(chosen), data_norm=1.0)
+    with pytest.raises(InvalidParameterError, match="test"):
+        run.run(1, test=(blocks, y))
+    history, _ = run.run(2)
+    assert all(np.isnan(it.objective) and it.test_log_loss is None for it in history)
+
+
+def test_a_run_that_one_party_cannot_pay_has_not_begun():
+    blocks, y = problem()
+    chosen = calibrate_shares(4.0, 1e-5, rounds=2, n_samples=120, n_features=4, alpha=50.0)
+    options = {"release": NoisyShares.calibrated(chosen), "data_norm": 1.0}
+    run = sharing(blocks, y, random=RandomSource(seed=1), **options)
+    reference = sharing(blocks, y, random=RandomSource(seed=1), **options)
+    for party, limit in zip(run.parties, (4, 3)):
+        party._ledger, party._paid = Ledger(limit=limit, delta_limit=1), False
+    with pytest.raises(PrivacyBudgetError):
+        run.run(2)
+    run.parties[1]._ledger = Ledger()
+    run.run(2)
+    reference.run(2)
+    assert [len(party._ledger.charges) for party in run.parties] == [1, 1]
+    for one, other in zip(run.coefs, reference.coefs):
+        np.testing.assert_array_equal(one, other)
 
 
 def test_progress_bar(capsys):

@@ -336,6 +336,117 @@ def test_shares_with_noise_need_a_row_bound():
         Party(pair()[0], settings_of(N), release=NoisyShares.calibrated(calibration()))
 
 
+@pytest.mark.parametrize("norm", [-1.0, 0.0, math.nan, math.inf, True, "1"])
+def test_a_partys_row_bound_is_checked(norm):
+    """A negative one used to leave rows as they were, under the noise of clipped ones."""
+    with pytest.raises(InvalidParameterError, match="data_norm"):
+        Party(
+            100 * pair()[0],
+            settings_of(N),
+            release=NoisyShares.calibrated(calibration()),
+            data_norm=norm,
+        )
+
+
+@pytest.mark.parametrize(
+    ("n", "d", "alpha", "clip", "accepted"),
+    [
+        (N, 1, RIDGE, RADIUS, True),
+        (N + 9, 3, 2 * RIDGE, RADIUS, True),
+        (N - 1, 1, RIDGE, RADIUS, False),
+        (N, 1, RIDGE / 2, RADIUS, False),
+        (N, 1, RIDGE, 5 * RADIUS, True),
+        (N, 1, 2 * RIDGE, 5 * RADIUS, False),  # large targets: the bound depends on alpha
+    ],
+)
+def test_noise_made_for_another_problem_is_refused(n, d, alpha, clip, accepted):
+    chosen = calibrate_shares(
+        1.0, 1e-5, rounds=1, n_samples=n, n_features=d, radius=RADIUS, clip=clip, alpha=alpha
+    )
+    options = {"release": NoisyShares.calibrated(chosen), "data_norm": 1.0}
+    if accepted:
+        Party(pair()[0], settings_of(N), **options)
+    else:
+        with pytest.raises(InvalidParameterError, match="calibrated for n_samples=200"):
+            Party(pair()[0], settings_of(N), **options)
+    with pytest.raises(InvalidParameterError, match="n_features=4"):
+        Party(np.ones((N, 4)), settings_of(N, 4), **options)
+
+
+@pytest.mark.parametrize("alpha", [1e-6, 1e-9])
+def test_the_share_is_that_of_the_certified_solution(alpha):
+    """Equal rows that ask for opposite things: the dual solution is as long as 1/alpha."""
+    rng = np.random.default_rng(1)
+    n, d = 50, 60
+    D, v = rng.normal(size=(n, d)), 0.3 * rng.normal(size=n)
+    D[n // 2 :], v[n // 2 :] = D[: n // 2], -v[: n // 2]
+    chosen = calibrate_shares(1.0, 1e-5, rounds=1, n_samples=n, n_features=d, alpha=alpha)
+    release = NoisyShares.calibrated(chosen)
+    party = Party(D, settings_of(n, d, alpha), release=release, data_norm=1.0)
+    party.update(-v / 2)
+    rows = slice(0, n)
+    product = party._ridge.rows[0].astype(np.longdouble) @ party._ridge.coef
+    allowed = math.sqrt(n) * (d + 16) * 2.0**-53  # the E of the calibration
+    assert np.linalg.norm(party._ridge.product(rows) - product) <= allowed
+
+
+@pytest.mark.parametrize("kind", [np.array, sp.csr_array])
+@pytest.mark.parametrize(("n", "d"), [(1, 1), (2, 3), (12, 2), (40, 60), (400, 2)])
+@pytest.mark.parametrize("clip", [1.0, 5.0])
+def test_neighbours_through_real_parties(n, d, clip, kind):
+    """Hill climbing with clipping, scales and rounding as they run: never above C."""
+    rng = np.random.default_rng(6)
+    radius, alpha = 10 ** rng.uniform(-4, 4), 10 ** rng.uniform(-3, 1)
+    norm = 10 ** rng.uniform(-4, 4)
+    chosen = calibrate_shares(
+        *(1.0, 1e-5),
+        **{"rounds": 1, "n_samples": n, "n_features": d},
+        **{"radius": radius, "clip": clip * radius, "alpha": alpha},
+    )
+    settings = settings_of(n, d, alpha * norm**2)
+
+    def distance(D, row, v):
+        shares = []
+        for last in (D[-1], row):
+            rows = norm * np.vstack([D[:-1], last])
+            release = NoisyShares.calibrated(chosen)
+            party = Party(kind(rows), settings, release=release, data_norm=norm)
+            party.update(-v * radius / 2)
+            shares.append(party._ridge.product(slice(0, n)))
+        return np.linalg.norm(shares[0] - shares[1])
+
+    row = -np.eye(d)[0]
+    best = np.tile(-row, (n, 1)), row, np.full(n, clip) * (rng.random(n) < 0.9)
+    reached = distance(*best)
+    for _ in range(12):
+        size = 10 ** rng.uniform(-2, 1)
+        trial = tuple(part + size * rng.normal(size=part.shape) for part in best)
+        if distance(*trial) > reached:
+            best, reached = trial, distance(*trial)
+    assert 0.2 * radius < reached <= chosen.sensitivity
+
+
+def test_a_refused_party_takes_part_once_it_can_pay():
+    options = {"release": NoisyShares.calibrated(calibration()), "data_norm": 1.0}
+    message = np.full(N, -0.4)
+    fresh = Party(pair()[0], settings_of(N), random=RandomSource(seed=1), **options)
+    ledger = Ledger(limit=1, delta_limit=0.2)
+    ledger.charge("before", 0.5)
+    party = Party(pair()[0], settings_of(N), ledger=ledger, random=RandomSource(seed=1), **options)
+    for _ in range(2):
+        with pytest.raises(PrivacyBudgetError):
+            party.answer(message)
+    party._ledger = Ledger()
+    np.testing.assert_array_equal(party.answer(message), fresh.answer(message))
+
+
+def test_labels_at_the_smallest_budget_flip_with_probability_a_half_at_most(monkeypatch):
+    """One unit above a half would cost more than an epsilon below 2^-50."""
+    words = np.array([2**63 - 1, 2**63], dtype=np.uint64)
+    monkeypatch.setattr("privlr.mechanisms.noise._keystream", lambda key, n: words)
+    np.testing.assert_array_equal(randomize_labels(np.ones(2), 1e-20, RandomSource()), [-1, 1])
+
+
 def test_seeded_parties_rounds_and_blocks_have_streams_of_their_own():
     """Reused noise would cancel in differences, and a test that is seeded would not see it."""
     n = 2000

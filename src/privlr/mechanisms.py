@@ -543,8 +543,8 @@ def randomize_labels(
     **Not covered.** Labels that are used without this.
     """
     epsilon = check_positive("label_epsilon", epsilon, high=44.0)
-    # Exact to 2^-64 and never too low: exp(-epsilon) is within 2 ulp.
+    # Exact to 2^-64 and never too low, exp(-epsilon) being within 2 ulp; nor above a half.
     odds = Fraction(math.exp(-epsilon)) * (1 + Fraction(1, 2**50))
-    threshold = np.uint64(math.ceil(odds / (1 + odds) * 2**64))
+    threshold = np.uint64(min(math.ceil(odds / (1 + odds) * 2**64), 2**63))
     flip = noise._keystream(random.key("labels"), len(y)) < threshold
     return np.where(flip, -y, y)

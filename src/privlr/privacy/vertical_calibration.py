@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from privlr._validation import check_integer, check_positive
+from privlr._validation import check_integer, check_positive, check_probability
 from privlr.exceptions import InvalidParameterError
 from privlr.privacy.gaussian import gaussian_mu
 
@@ -39,8 +39,12 @@ class ShareCalibration:
         Releases that are paid for.
     mu : float
         Gaussian privacy parameter of all of them together.
+    n_samples, n_features : int
+        Largest numbers of rows and of columns of a party.
     radius, clip : float
         Bounds b on ``||x||`` (times the row bound) and B on every target.
+    alpha : float
+        Largest ridge, for rows of norm at most 1; the only one where clip exceeds radius.
     sensitivity : float
         Largest distance of the computed shares of two neighbouring data sets.
     optimality : float
@@ -54,8 +58,11 @@ class ShareCalibration:
     delta: float
     rounds: int
     mu: float
+    n_samples: int
+    n_features: int
     radius: float
     clip: float
+    alpha: float
     sensitivity: float
     optimality: float
     sigma: float
@@ -272,8 +279,11 @@ def calibrate_shares(
         delta=delta,
         rounds=rounds,
         mu=mu,
+        n_samples=n,
+        n_features=d,
         radius=radius,
         clip=bound,
+        alpha=alpha,
         sensitivity=sensitivity,
         optimality=optimality,
         sigma=sigma,
@@ -379,6 +389,11 @@ def published_share_sigma(
     float
         sqrt(2 log(1.25/delta)) C/epsilon, C = 3 (ridge + 1 + n_parties rho) radius/(d rho).
 
+    Raises
+    ------
+    InvalidParameterError
+        delta is out of range.
+
     Notes
     -----
     **Guarantee.** None: the noise lies in the column space of the private matrix, which a
@@ -393,4 +408,5 @@ def published_share_sigma(
     **Not covered.** Everything; for the replication of figures only.
     """
     sensitivity = 3 * (ridge + 1 + n_parties * rho) * radius / (n_features * rho)
+    delta = check_probability("delta", delta)
     return math.sqrt(2 * math.log(1.25 / delta)) * sensitivity / epsilon

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from privlr.exceptions import ConvergenceError, PrivacyBudgetError
+from privlr.exceptions import ConvergenceError, InvalidParameterError, PrivacyBudgetError
 from privlr.mechanisms import RandomSource, add_gaussian_noise
 from privlr.privacy import ShareCalibration
 from privlr.vertical._ridge import PrimalRidge, Ridge
@@ -30,6 +30,9 @@ class ExactShares:
     def cost(self) -> tuple[float, float, str]:
         """Epsilon and delta of all releases, and a note for the ledger."""
         return 0.0, 0.0, "no guarantee: the shares are not protected"
+
+    def check(self, shape: tuple[int, int], alpha: float) -> None:
+        """Look at the problem that the party's shares will come from."""
 
     def settle(self, ridge: Ridge, target: Array | None, round: int, random: RandomSource) -> None:
         """Look at a new solution, before any of it is shared."""
@@ -61,6 +64,26 @@ class NoisyShares(ExactShares):
         """Epsilon and delta of all releases, and a note for the ledger."""
         assert self.calibration is not None
         return self.calibration.epsilon, self.calibration.delta, ""
+
+    def check(self, shape: tuple[int, int], alpha: float) -> None:
+        """Refuse noise that was made for another problem.
+
+        Raises
+        ------
+        InvalidParameterError
+            More rows, more columns or a larger ridge than the calibration allows for; or a
+            smaller ridge, on which the sensitivity depends where `clip` exceeds the radius.
+        """
+        chosen = self.calibration
+        assert chosen is not None
+        largest = (chosen.n_samples, chosen.n_features, chosen.alpha * (1 + 8 * UNIT))
+        least = chosen.alpha * (1 - 8 * UNIT) if chosen.clip > chosen.radius else 0.0
+        if any(a > b for a, b in zip((*shape, alpha), largest, strict=True)) or alpha < least:
+            raise InvalidParameterError(
+                "release",
+                f"calibrated for n_samples={shape[0]}, n_features={shape[1]}, alpha={alpha:g}",
+                f"{chosen.n_samples}, {chosen.n_features}, {chosen.alpha:g}",
+            )
 
     def settle(self, ridge: Ridge, target: Array | None, round: int, random: RandomSource) -> None:
         """Make sure of the ball and of the variational inequality that the noise assumes.

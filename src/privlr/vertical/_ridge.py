@@ -163,7 +163,7 @@ class PrimalRidge(Ridge):
 
 
 class DualRidge(Ridge):
-    """K = X X' and x = X'a: no pass over X after the first."""
+    """K = X X' and x = X'a: without a ball, no pass over X after the first."""
 
     def _kernel_of(self, X: Any) -> Array:
         self._matrix = X
@@ -182,7 +182,14 @@ class DualRidge(Ridge):
 
     def product(self, rows: slice) -> Array:
         """See `Ridge`."""
-        product: Array = self._kernel[rows] @ self.solution
+        # On a ball x itself is certified, so the product is that of x: without one row beyond
+        # the solution's rounding errors, which a small alpha makes large.
+        left, right = (
+            (self._kernel[rows], self.solution)
+            if self.radius is None
+            else (self.rows[rows.start], self.coef)
+        )
+        product: Array = left @ right
         return product
 
     @property

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from privlr._validation import check_positive
 from privlr.exceptions import InvalidParameterError
 from privlr.mechanisms import RandomSource
 from privlr.privacy import Ledger
@@ -19,6 +20,8 @@ from privlr.vertical.settings import Settings
 __all__ = ["Party"]
 
 Array = NDArray[np.float64]
+#: Sums of squares of larger entries might overflow.
+LARGEST = 1e120
 _STATE = ("_anchor", "_message", "_share", "_solution")
 
 
@@ -52,7 +55,7 @@ class Party:
     ------
     InvalidParameterError
         The rows are not finite, empty, or of the wrong number, the error names the party; or
-        shares need a `data_norm`.
+        shares need a `data_norm`, or their noise was made for another problem.
     """
 
     def __init__(
@@ -74,21 +77,23 @@ class Party:
         self.name, self.settings = name, settings
         self.release = release or ExactShares()
         self._random, self._ledger = random or RandomSource(), ledger
-        self._scale = 1.0 if data_norm is None else data_norm
+        self._scale = 1.0
         if data_norm is not None:
-            rows = clipped_rows(rows, data_norm)
+            self._scale = check_positive("data_norm", data_norm)
+            rows = clipped_rows(rows, self._scale)
+        elif max(rows.max(), -rows.min()) > LARGEST:
+            raise InvalidParameterError(name, f"of entries up to {LARGEST:g}", "a larger one")
+        alpha = settings.alpha / self._scale**2
+        self.release.check(rows.shape, alpha)
         self._ridge = make_ridge(
-            rows,
-            settings.alpha / self._scale**2,
-            settings.blocks,
-            self.release.radius,
-            self.release.needs_spectrum,
+            rows, alpha, settings.blocks, self.release.radius, self.release.needs_spectrum
         )
         n = settings.n_samples
         self._anchor, self._message = np.zeros(n), np.zeros(n)
         self._share = np.zeros(n)
         self._target = np.zeros(n) if np.isfinite(self.release.clip) else None
         self._round, self._shared = 0, n
+        self._paid = ledger is None
 
     @property
     def coef(self) -> Array:
@@ -151,6 +156,21 @@ class Party:
             self._target[rows] = target
         self._ridge.absorb(rows, target)
 
+    def pay(self) -> None:
+        """Charge the ledger for the whole run, once and before its first round.
+
+        Raises
+        ------
+        PrivacyBudgetError
+            The ledger does not hold the cost; the party is as it was.
+        """
+        if self._ledger is not None and not self._paid:
+            *cost, note = self.release.cost
+            if self._random.seed is not None:
+                note = f"{note} seeded: not private".strip()
+            self._ledger.charge(f"vertical run of {self.name}", *cost, note=note)
+            self._paid = True
+
     def advance(self) -> None:
         """Solve for the coefficients of the next round.
 
@@ -161,11 +181,7 @@ class Party:
         PrivacyBudgetError
             The ledger does not hold the cost of the run.
         """
-        if self._ledger is not None and not self._round:
-            *cost, note = self.release.cost
-            if self._random.seed is not None:
-                note = f"{note} seeded: not private".strip()
-            self._ledger.charge(f"vertical run of {self.name}", *cost, note=note)
+        self.pay()
         self._ridge.solve()
         self._round += 1
         self._shared = 0
@@ -183,10 +199,13 @@ class Party:
         ------
         InvalidParameterError
             The message has another length or is not finite.
+        ConvergenceError, PrivacyBudgetError
+            As for `advance`; without budget the message is not taken.
         """
         n = self.settings.n_samples
         if message.shape != (n,) or not np.isfinite(message).all():
             raise InvalidParameterError("message", f"{n} finite numbers", message.shape)
+        self.pay()
         for rows in self.settings.blocks:
             self.absorb(rows, message[rows])
         self.advance()
@@ -227,6 +246,7 @@ class Party:
             From `state`.
         """
         self._round, self._shared = int(state["round"]), int(state["shared"])
+        self._paid = self._paid or self._round > 0
         for name in _STATE:
             setattr(self, name, np.array(state[name], dtype=np.float64))
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from rich.progress import track
 
 from privlr.exceptions import InvalidParameterError
+from privlr.vertical._release import NoisyShares
 from privlr.vertical.coordinator import Coordinator
 from privlr.vertical.party import Party
 
@@ -31,7 +32,8 @@ class Iteration:
     round : int
         From 1.
     objective : float
-        Mean loss plus penalty at the parties' coefficients.
+        Mean loss of the shares received plus penalty of the parties' coefficients. The penalty,
+        and so the objective, is NaN where shares carry noise: it would tell more than they do.
     primal_residual, dual_residual : float
         Norms of (sum of shares - z) and of rho times the change of z.
     test_log_loss : float or None
@@ -73,6 +75,10 @@ class ADMMSharing:
         self.parties, self.coordinator = tuple(parties), coordinator
 
     @property
+    def _noisy(self) -> bool:
+        return any(isinstance(party.release, NoisyShares) for party in self.parties)
+
+    @property
     def coefs(self) -> tuple[Array, ...]:
         """Coefficients of each party."""
         return tuple(party.coef for party in self.parties)
@@ -95,7 +101,8 @@ class ADMMSharing:
         tol : float, default=0.0
             Of :meth:`Residuals.converged`; 0 runs every round.
         test : (sequence of matrices, labels) or None, default=None
-            Columns of each party and labels -1 and +1 of test rows, for the history.
+            Columns of each party and labels -1 and +1 of test rows, for the history. Not
+            where shares carry noise, for the loss would tell more than they do.
         callback : callable or None, default=None
             Called with each `Iteration`; a true result stops.
         progress : bool, default=False
@@ -108,8 +115,21 @@ class ADMMSharing:
         status : {"converged", "max_iter", "stopped", "interrupted"}
             "interrupted" by Ctrl-C, which waits for the end of the round; the coefficients
             are those of the last whole round in every case.
+
+        Raises
+        ------
+        InvalidParameterError
+            Test rows were given, and shares carry noise.
+        PrivacyBudgetError
+            A party's ledger does not hold the cost of the run; nothing was exchanged.
+        ConvergenceError
+            A solution is not accurate enough for its noise.
         """
+        if test is not None and self._noisy:
+            raise InvalidParameterError("test", "None where shares carry noise", "test rows")
         history: list[Iteration] = []
+        for party in self.parties:
+            party.pay()
         if not self.parties[0].round:
             self._exchange()
         rounds: Iterable[int] = range(max_iter)
@@ -148,7 +168,7 @@ class ADMMSharing:
 
     def _iteration(self, test: tuple[Sequence[Any], Array] | None) -> Iteration:
         settings, seen = self.coordinator.settings, self.coordinator.residuals
-        penalty = sum(party.squared_norm for party in self.parties)
+        penalty = np.nan if self._noisy else sum(party.squared_norm for party in self.parties)
         objective = (seen.loss + settings.ridge / 2 * penalty) / settings.n_samples
         held_out = None
         if test is not None:
@@ -161,10 +181,11 @@ class ADMMSharing:
 def _interrupt() -> Iterator[threading.Event]:
     """Turn the first Ctrl-C into an event, in the main thread; the second acts as ever."""
     event = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
+    previous = signal.getsignal(signal.SIGINT)
+    # A handler that is not Python's own, or that ignores Ctrl-C, is left in place.
+    if threading.current_thread() is not threading.main_thread() or not callable(previous):
         yield event
         return
-    previous = signal.getsignal(signal.SIGINT)
 
     def note(number: int, frame: Any) -> None:
         event.set()
