@@ -1,7 +1,9 @@
 """The estimator: scikit-learn's manners, its record and ledger, and errors that name a party."""
 
 import os
+import pickle
 import signal
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
@@ -10,6 +12,7 @@ import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
 
 from privlr import solve
 from privlr.exceptions import InvalidParameterError, PrivacyBudgetError, PrivacyWarning
@@ -102,6 +105,7 @@ def test_private_fits(data, release):
     assert record.private and record.epsilon == 5.0 and record.delta == 1e-5
     assert record.features.startswith("covered") and "randomised" in record.labels
     assert ("not covered" in record.scores) == (release == "shares")
+    assert "labels randomised once" in ledger.charges[0].note
     assert ledger.spent == 5 and ledger.remaining == 0
     with pytest.raises(PrivacyBudgetError):
         clone(model).fit(X, y)
@@ -181,11 +185,17 @@ def test_a_changed_sample_costs_more_than_a_changed_part(data):
         ({**PRIVATE, "delta": 1.0}, "delta"),
         ({**PRIVATE, "data_norm": 0}, "data_norm"),
         ({**PRIVATE, "data_norm": [1.0, 2.0]}, "data_norm"),
-        ({**PRIVATE, "share_bound": float("nan")}, "radius|share_bound"),
+        ({**PRIVATE, "share_bound": float("nan")}, "share_bound"),
         ({**PRIVATE, "neighboring_relation": "add"}, "neighboring_relation"),
         ({**PRIVATE, "release": "statistics", "max_iter": 3}, "max_iter"),
         ({**PRIVATE, "callback": print}, "callback"),
         ({"label_epsilon": 1.0}, "classes"),
+        ({"label_epsilon": 1.0, "classes": "public"}, "classes"),
+        ({"over_relaxation": "1"}, "over_relaxation"),
+        ({**PRIVATE, "release": "statistics", "mechanism": "published"}, "release"),
+        ({**PRIVATE, "targets": "residuals"}, "targets"),
+        ({**PRIVATE, "mechanism": "published", "delta": 2.0}, "delta"),
+        ({**PRIVATE, "release": "statistics", "partitions": [list(range(6))]}, "release"),
         ({"label_epsilon": 0, "classes": ["no", "yes"]}, "label_epsilon"),
         ({"classes": ["no", "maybe"]}, "y"),
         ({"ledger": 3}, "ledger"),
@@ -214,6 +224,10 @@ def spoil(blocks, value):
         (lambda blocks: [blocks[0], blocks[1][:, :0]], "shop"),
         (lambda blocks: [blocks[0], blocks[1][:, 0]], "shop"),
         (lambda blocks: [blocks[0], blocks[1].astype(str)], "shop"),
+        (lambda blocks: [blocks[0], blocks[1] + 1j], "shop"),
+        (lambda blocks: [blocks[0], sp.csr_array(blocks[1] + 1j)], "shop"),
+        (lambda blocks: [blocks[0], blocks[1].astype("timedelta64[s]")], "shop"),
+        (lambda blocks: [blocks[0], 1e200 * blocks[1]], "shop.*1e.120"),
     ],
 )
 @pytest.mark.filterwarnings("ignore:invalid value")
@@ -276,6 +290,49 @@ def test_awkward_columns(options):
         np.testing.assert_allclose(model.coef_[0], optimum, atol=1e-4)
 
 
+def test_new_samples_are_compared_as_the_training_samples_were(data):
+    X, y = data
+    bank, shop = pd.DataFrame(X[:, :3]), pd.DataFrame(X[:, 3:])
+    model = VerticalLogisticRegression().fit_parties({"bank": bank, "shop": shop}, y)
+    expected = model.decision_function([bank, shop])
+    np.testing.assert_array_equal(model.decision_function({"bank": bank, "shop": shop}), expected)
+    for wrong, message in [
+        ([bank, shop.iloc[::-1]], "shop.*400 of 400"),
+        ([bank.to_numpy(), shop.to_numpy()[:1]], "shop.*400.*1"),
+        ([bank, shop.iloc[:, :2]], "shop.*3 columns"),
+        ({"shop": shop, "bank": bank}, "bank, shop"),
+        ({"bank": bank}, "bank, shop"),
+    ]:
+        with pytest.raises(InvalidParameterError, match=message):
+            model.predict(wrong)
+        with pytest.raises(InvalidParameterError, match=message):
+            model.fit_parties({"bank": bank, "shop": shop}, y, eval_set=(wrong, y))
+    with pytest.raises(InvalidParameterError, match="eval_set"):
+        model.fit_parties({"bank": bank, "shop": shop}, y, eval_set=([bank, shop], y[:1]))
+
+
+def test_a_failed_fit_leaves_the_earlier_model_and_its_record(data):
+    X, y = data
+    model = VerticalLogisticRegression(PARTS, ledger=Ledger(limit=1, delta_limit=1)).fit(X, y)
+    with pytest.raises(PrivacyBudgetError):
+        model.set_params(**PRIVATE).fit(X, y)
+    assert not model.privacy_.private and hasattr(model, "history_")
+    model.set_params(ledger=None).fit(X, y)
+    assert model.privacy_.private
+    assert not hasattr(model, "history_") and not hasattr(model, "status_")
+
+
+def test_model_selection_charges_every_fit(data):
+    X, y = data
+    ledger = Ledger()
+    model = VerticalLogisticRegression(PARTS, **PRIVATE, ledger=ledger)
+    search = GridSearchCV(model, {"l2_reg_strength": [1e-3, 1e-2]}, cv=3).fit(X, y)
+    assert ledger.spent == 7 * 4 and ledger.spent_delta == 7 * Fraction("1e-5")
+    fitted = search.best_estimator_.set_params(ledger=None)
+    again = pickle.loads(pickle.dumps(fitted))
+    np.testing.assert_array_equal(again.predict(X), fitted.predict(X))
+
+
 def test_interrupt_keeps_the_coefficients_and_then_raises(data):
     X, y = data
     model = VerticalLogisticRegression(
@@ -287,6 +344,12 @@ def test_interrupt_keeps_the_coefficients_and_then_raises(data):
     whole = VerticalLogisticRegression(PARTS, max_iter=4, tol=0).fit(X, y)
     np.testing.assert_array_equal(model.coef_, whole.coef_)
     np.testing.assert_array_equal(model.predict(X), whole.predict(X))
+    with pytest.raises(KeyboardInterrupt):
+        apart = clone(model).set_params(callback=model.callback)
+        apart.fit_parties([X[:, part] for part in PARTS], y)
+    np.testing.assert_allclose(
+        apart.decision_function(X[:, np.concatenate(PARTS)]), whole.decision_function(X)
+    )
 
 
 @pytest.mark.parametrize("epsilon", [1e-9, 1e16])

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from privlr.exceptions import InvalidParameterError
+from privlr.vertical._rows import checked_rows
 
-__all__ = ["check_alignment", "id_digest"]
+__all__ = ["aligned_rows", "check_alignment", "id_digest"]
 
 
 def id_digest(ids: Sequence[Any], key: bytes) -> bytes:
@@ -76,3 +77,58 @@ def check_alignment(tables: Sequence[Any], names: Sequence[str]) -> None:
                 f"in the order of {owner} (sort both by id)",
                 f"{moved} of {len(index)} ids elsewhere",
             )
+
+
+def aligned_rows(
+    parties: Sequence[Any] | Mapping[str, Any],
+    y: Any = None,
+    *,
+    names: Sequence[str] | None = None,
+    widths: Sequence[int] | None = None,
+) -> tuple[list[str], list[Any]]:
+    """Check every party's table alone and against the others'.
+
+    Parameters
+    ----------
+    parties : sequence of, or dict from names to, matrices of shape (n_samples, n_columns)
+        One for each party.
+    y : array-like or None, default=None
+        Labels, whose ids are compared where they have any.
+    names : sequence of str or None, default=None
+        What the parties must be called, in this order.
+    widths : sequence of int or None, default=None
+        How many columns each must have.
+
+    Returns
+    -------
+    names : list of str
+        The parties'.
+    blocks : list of ndarray or csr_array
+        Their rows, float64.
+
+    Raises
+    ------
+    InvalidParameterError
+        Parties, ids, rows or columns that disagree; the error names the party.
+    """
+    if isinstance(parties, Mapping):
+        found, tables = [str(name) for name in parties], list(parties.values())
+        if names is not None and found != list(names):
+            raise InvalidParameterError("parties", f"{', '.join(names)}, in this order", found)
+    else:
+        tables = list(parties)
+        found = list(names or (f"party {i}" for i in range(len(tables))))
+    if not tables or len(tables) != len(found):
+        raise InvalidParameterError(
+            "parties", f"{len(found) or 'at least one'} matrices", len(tables)
+        )
+    check_alignment([*tables, y], [*found, "y"])
+    blocks = [checked_rows(X, name) for X, name in zip(tables, found, strict=True)]
+    for i, (X, name) in enumerate(zip(blocks, found, strict=True)):
+        if X.shape[0] != blocks[0].shape[0]:
+            raise InvalidParameterError(
+                name, f"of as many rows as {found[0]}, {blocks[0].shape[0]}", X.shape[0]
+            )
+        if widths is not None and X.shape[1] != widths[i]:
+            raise InvalidParameterError(name, f"of {widths[i]} columns", X.shape[1])
+    return found, blocks

@@ -58,6 +58,12 @@ class Plan:
             self.rounds = check_integer("max_iter", model.max_iter)
         self.statistics = None
         self.releases: list[ExactShares] = [ExactShares()] * len(widths)
+        if release == "statistics" and (self.published or len(widths) == 1):
+            raise InvalidParameterError(
+                "release", "'shares' with 'published', and with a single party", release
+            )
+        if release == "shares" and model.targets != "labels":
+            raise InvalidParameterError("targets", "'labels' with 'shares'", model.targets)
         self.mu: float | None = None
         self.sigmas: tuple[float, ...] = ()
         if self.exact:
@@ -67,6 +73,7 @@ class Plan:
         epsilon = check_positive("epsilon", model.epsilon)
         if model.delta is None:
             raise InvalidParameterError("delta", "given with epsilon", None)
+        radius = check_positive("share_bound", model.share_bound)
         together = settings.n_parties if relation == "replace_one" else 1
         if self.published:
             self.sigmas = tuple(
@@ -77,7 +84,7 @@ class Plan:
                     n_parties=settings.n_parties,
                     ridge=settings.ridge,
                     rho=settings.rho,
-                    radius=check_positive("share_bound", model.share_bound),
+                    radius=radius,
                 )
                 for width in widths
             )
@@ -90,7 +97,7 @@ class Plan:
                 n_samples=settings.n_samples,
                 n_features=max(widths),
                 n_parties=together,
-                radius=model.share_bound,
+                radius=radius,
                 alpha=settings.alpha / min(self.norms) ** 2,
             )
             self.releases = [NoisyShares.calibrated(calibration)] * len(widths)

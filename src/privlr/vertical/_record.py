@@ -60,3 +60,9 @@ class VerticalRecord:
 
     def __post_init__(self) -> None:
         check_claim(self)
+
+    @property
+    def summary(self) -> str:
+        """One line for a ledger: the notes, and what covers features, labels and scores."""
+        cover = (f"{name} {getattr(self, name)}" for name in ("features", "labels", "scores"))
+        return "; ".join([*self.notes, *cover])

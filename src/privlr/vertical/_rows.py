@@ -33,7 +33,10 @@ def checked_rows(X: Any, name: str) -> Any:
         Not a finite numeric matrix of at least one row and one column.
     """
     try:
-        rows = well_formed(X) if sp.issparse(X) else np.asarray(X)
+        rows = X if sp.issparse(X) else np.asarray(X)
+        if rows.dtype.kind in "cMm":  # casts of complex numbers and dates would succeed
+            raise TypeError
+        rows = well_formed(rows) if sp.issparse(rows) else rows
         rows = rows.astype(np.float64, copy=False)
     except (TypeError, ValueError) as error:
         if isinstance(error, InvalidParameterError):

@@ -21,7 +21,7 @@ from privlr.exceptions import InvalidParameterError
 from privlr.mechanisms import RandomSource, randomize_labels
 from privlr.optimize import solve, well_formed
 from privlr.privacy import Ledger
-from privlr.vertical._align import check_alignment
+from privlr.vertical._align import aligned_rows
 from privlr.vertical._plan import Plan
 from privlr.vertical._rows import checked_rows, clipped_rows
 from privlr.vertical.coordinator import Coordinator
@@ -232,8 +232,8 @@ class VerticalLogisticRegression(ClassifierMixin, BaseEstimator):
             held_out = validate_data(self, eval_set[0], accept_sparse="csr", reset=False)
             test = [held_out[:, part] for part in columns], eval_set[1]
         names = [f"party {i}" for i in range(len(columns))]
-        self._columns_ = columns
-        return self._fit(names, [X[:, part] for part in columns], np.asarray(y), test)
+        blocks = [X[:, part] for part in columns]
+        return self._fit(names, blocks, columns, np.asarray(y), test)
 
     def fit_parties(
         self,
@@ -270,46 +270,40 @@ class VerticalLogisticRegression(ClassifierMixin, BaseEstimator):
         KeyboardInterrupt
             After Ctrl-C; the coefficients of the last round are kept.
         """
-        if isinstance(parties, Mapping):
-            names, tables = [str(name) for name in parties], list(parties.values())
-        else:
-            tables = list(parties)
-            names = [f"party {i}" for i in range(len(tables))]
-        if not tables:
-            raise InvalidParameterError("parties", "at least one matrix", parties)
-        check_alignment([*tables, y], [*names, "y"])
-        blocks = [checked_rows(X, name) for X, name in zip(tables, names, strict=True)]
-        for X, name in zip(blocks, names, strict=True):
-            if X.shape[0] != blocks[0].shape[0]:
-                raise InvalidParameterError(
-                    name, f"of as many rows as {names[0]}, {blocks[0].shape[0]}", X.shape[0]
-                )
+        names, blocks = aligned_rows(parties, y)
+        bounds = np.cumsum([0, *(X.shape[1] for X in blocks)])
+        columns = [np.arange(low, high) for low, high in zip(bounds, bounds[1:], strict=False)]
         test = None
         if eval_set is not None:
-            test = [checked_rows(X, "eval_set") for X in eval_set[0]], eval_set[1]
-        bounds = np.cumsum([0, *(X.shape[1] for X in blocks)])
-        self._columns_ = [
-            np.arange(low, high) for low, high in zip(bounds, bounds[1:], strict=False)
-        ]
-        self.n_features_in_ = int(bounds[-1])
-        return self._fit(names, blocks, np.asarray(y), test)
+            held_out = aligned_rows(*eval_set, names=names, widths=np.diff(bounds).tolist())[1]
+            test = held_out, eval_set[1]
+        self.__dict__.pop("feature_names_in_", None)  # of an earlier `fit`
+        return self._fit(names, blocks, columns, np.asarray(y), test)
 
     def decision_function(self, X: Any) -> Array:
         """Log-odds of ``classes_[1]``, the sum of the parties' scores.
 
         Parameters
         ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features), or list of matrices
-            One matrix, or one for each party.
+        X : array-like or sparse matrix of shape (n_samples, n_features), or list or dict of them
+            One matrix, or one for each party, under the names of the fit where it had any.
 
         Returns
         -------
         ndarray of shape (n_samples,), float64
             Log-odds.
+
+        Raises
+        ------
+        InvalidParameterError
+            A party's rows or columns are too many or too few, or its ids disagree.
         """
         check_is_fitted(self, "coef_")
-        if isinstance(X, list | tuple) and len(X) == len(self._columns_) and np.ndim(X[0]) == 2:
-            blocks = [checked_rows(part, f"party {i}") for i, part in enumerate(X)]
+        parties = len(self._columns_)
+        listed = isinstance(X, list | tuple) and len(X) == parties and np.ndim(X[0]) == 2
+        if listed or isinstance(X, Mapping):
+            widths = [len(part) for part in self._columns_]
+            _, blocks = aligned_rows(X, names=self._names_, widths=widths)
             coefs = [self.coef_[0, part] for part in self._columns_]
             scores = sum(part @ coef for part, coef in zip(blocks, coefs, strict=True))
         else:
@@ -370,19 +364,29 @@ class VerticalLogisticRegression(ClassifierMixin, BaseEstimator):
             raise InvalidParameterError("partitions", accepted, self.partitions)
         return [part.astype(np.intp) for part in parts]
 
-    def _fit(self, names: list[str], blocks: list[Any], y: NDArray[Any], test: Any) -> Self:
+    def _fit(
+        self,
+        names: list[str],
+        blocks: list[Any],
+        columns: list[NDArray[np.intp]],
+        y: NDArray[Any],
+        test: Any,
+    ) -> Self:
         n = blocks[0].shape[0]
         if y.shape != (n,):
             raise InvalidParameterError("y", f"of shape ({n},)", y.shape)
         check_classification_targets(y)
-        if self.label_epsilon is not None and self.classes is None:
-            raise InvalidParameterError("classes", "declared, with label_epsilon", None)
+        if self.label_epsilon is not None and np.ndim(self.classes) == 0:
+            raise InvalidParameterError("classes", "declared, with label_epsilon", self.classes)
         classes = declared_classes("public" if self.classes is None else self.classes, y)
         if len(classes) != 2:
             raise InvalidParameterError("y", "of two classes", f"{len(classes)} classes")
         labels = encode_labels(y, classes)
         if test is not None:
-            test = [*test[0]], encode_labels(np.asarray(test[1]), classes)
+            held_out = np.asarray(test[1])
+            if held_out.shape != (test[0][0].shape[0],):
+                raise InvalidParameterError("eval_set", "a label for each row", held_out.shape)
+            test = test[0], encode_labels(held_out, classes)
         if not isinstance(self.fit_intercept, bool | np.bool_):
             raise InvalidParameterError("fit_intercept", "True or False", self.fit_intercept)
         if self.fit_intercept:
@@ -400,15 +404,16 @@ class VerticalLogisticRegression(ClassifierMixin, BaseEstimator):
         )
         plan = Plan(self, settings, [X.shape[1] for X in blocks])
         source = RandomSource() if plan.exact else random_source(self.random_state)
-        self.privacy_ = plan.record(source)
+        record = plan.record(source)
         if plan.noisy and (self.callback is not None or test is not None):
             raise InvalidParameterError(
                 "callback and eval_set", "None with epsilon: they tell what is not released", "one"
             )
         if self.ledger is not None:
-            self.ledger.charge(type(self).__name__, *plan.cost, note="; ".join(self.privacy_.notes))
+            self.ledger.charge(type(self).__name__, *plan.cost, note=record.summary)
         if self.label_epsilon is not None:
             labels = randomize_labels(labels, self.label_epsilon, source.at("labels"))
+        history: list[Iteration] = []
         status = ""
         if plan.statistics is not None:
             coefs = self._from_statistics(blocks, labels, plan, source)
@@ -436,8 +441,6 @@ class VerticalLogisticRegression(ClassifierMixin, BaseEstimator):
             )
             if plan.noisy:
                 sharing.finish()
-            else:
-                self.history_, self.status_ = history, status
             if not plan.noisy and plan.tol and status == "max_iter":
                 warnings.warn(
                     f"the residuals are above tol={self.tol:g} after {plan.rounds} rounds",
@@ -445,10 +448,17 @@ class VerticalLogisticRegression(ClassifierMixin, BaseEstimator):
                     stacklevel=3,
                 )
             coefs = list(sharing.coefs)
-        self.classes_ = classes
+        # All at once and last: what a failed fit leaves is the earlier model and its record.
+        self.privacy_, self.classes_ = record, classes
+        self._columns_, self._names_ = columns, names
+        for name in ("history_", "status_"):
+            self.__dict__.pop(name, None)
+        if not plan.noisy:
+            self.history_, self.status_ = history, status
         self.intercept_ = np.zeros(1)
         if self.fit_intercept:
             self.intercept_, coefs[0] = coefs[0][-1:].copy(), coefs[0][:-1]
+        self.n_features_in_ = sum(map(len, columns))
         self.coef_ = np.zeros((1, self.n_features_in_))
         for part, coef in zip(self._columns_, coefs, strict=True):
             self.coef_[0, part] = coef

@@ -46,7 +46,7 @@ class Settings:
         check_positive("ridge", self.ridge)
         check_positive("rho", self.rho)
         check_choice("form", self.form, ("boyd", "jacobi"))
-        if not 0 < self.over_relaxation < 2:
+        if not 0 < check_positive("over_relaxation", self.over_relaxation) < 2:
             raise InvalidParameterError(
                 "over_relaxation", "strictly between 0 and 2", self.over_relaxation
             )
