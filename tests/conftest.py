@@ -1,6 +1,7 @@
 """Settings that every test shares."""
 
 import os
+import signal
 import time
 
 import pytest
@@ -28,3 +29,11 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     budget = float(os.environ.get("PRIVLR_SLOW_SECONDS", "inf"))
     if item.get_closest_marker("slow") and time.monotonic() - _START > budget:
         pytest.skip(f"the {budget:g} seconds of PRIVLR_SLOW_SECONDS are used up")
+
+
+@pytest.fixture
+def ctrl_c():
+    """Python's handler of Ctrl-C, which a process in the background is started without."""
+    previous = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, previous)

@@ -224,7 +224,7 @@ def test_callback_stops_and_history_tells():
     assert run.run(500, tol=1e-8)[1] == "converged"
 
 
-def test_interrupt_keeps_the_last_whole_round():
+def test_interrupt_keeps_the_last_whole_round(ctrl_c):
     blocks, y = problem()
     run, reference = sharing(blocks, y), sharing(blocks, y)
     history, status = run.run(
@@ -248,7 +248,7 @@ def test_a_handler_that_ignores_interrupts_stays():
         signal.signal(signal.SIGINT, previous)
 
 
-def test_a_callback_that_raises_leaves_a_run_that_goes_on():
+def test_a_callback_that_raises_leaves_a_run_that_goes_on(ctrl_c):
     blocks, y = problem()
     run, reference = sharing(blocks, y), sharing(blocks, y)
 

@@ -333,7 +333,7 @@ def test_model_selection_charges_every_fit(data):
     np.testing.assert_array_equal(again.predict(X), fitted.predict(X))
 
 
-def test_interrupt_keeps_the_coefficients_and_then_raises(data):
+def test_interrupt_keeps_the_coefficients_and_then_raises(data, ctrl_c):
     X, y = data
     model = VerticalLogisticRegression(
         PARTS, callback=lambda it: it.round == 4 and os.kill(os.getpid(), signal.SIGINT)

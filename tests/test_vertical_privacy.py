@@ -18,6 +18,7 @@ from privlr.privacy import (
     gaussian_mu,
 )
 from privlr.vertical import ColumnSpaceNoise, NoisyShares, Party, Settings
+from privlr.vertical._ridge import make_ridge
 from privlr.vertical._rows import checked_rows, clipped_rows
 from privlr.vertical.statistics import coef_from_statistics, released_statistics
 
@@ -388,6 +389,31 @@ def test_the_share_is_that_of_the_certified_solution(alpha):
     product = party._ridge.rows[0].astype(np.longdouble) @ party._ridge.coef
     allowed = math.sqrt(n) * (d + 16) * 2.0**-53  # the E of the calibration
     assert np.linalg.norm(party._ridge.product(rows) - product) <= allowed
+
+
+@pytest.mark.parametrize("seed", [27, 671, 778, 1384, 2494])
+def test_no_solution_that_rounding_took_out_of_the_ball_is_shared(seed):
+    """Opposite targets of equal rows, and a target just beyond the ball: a dual solution so
+    long that shortening it leaves x up to 1e-11 too long."""
+    rng = np.random.default_rng(seed)
+    n, d, alpha = 20, 30, 10 ** rng.uniform(-14, -6)
+    D = rng.normal(size=(n, d))
+    D[n // 2 :] = D[: n // 2]
+    D /= np.linalg.norm(D, axis=1, keepdims=True) * (1 + 1e-14)
+    x = D[: n // 2].T @ rng.normal(size=n // 2)
+    x *= (1 + 10 ** rng.uniform(-7, -3)) / np.linalg.norm(x)
+    apart = 0.1 * rng.normal(size=n)
+    apart[n // 2 :] = -apart[: n // 2]
+    target, rows = np.clip(D @ x + apart, -1, 1), slice(0, n)
+    ridge = make_ridge(D, alpha, [rows], 1.0)
+    ridge.absorb(rows, target)
+    ridge.solve()
+    chosen = calibrate_shares(1.0, 1e-5, rounds=1, n_samples=n, n_features=d, alpha=alpha)
+    try:
+        NoisyShares.calibrated(chosen).settle(ridge, target, 1, RandomSource())
+    except ConvergenceError:
+        return
+    assert np.sum(ridge.coef.astype(np.longdouble) ** 2) <= 1
 
 
 @pytest.mark.parametrize("kind", [np.array, sp.csr_array])

@@ -107,7 +107,9 @@ class NoisyShares(ExactShares):
         # min over the ball of <slope, x' - x>, negated; the calibration allows twice the
         # rounding error of its evaluation.
         violation = radius * float(np.linalg.norm(slope)) + float(slope @ coef)
-        if not violation <= self.calibration.optimality / 2:
+        # Rounding may have undone what shortening did.
+        inside = float(np.linalg.norm(coef)) <= radius * (1 - (d + 16) * UNIT)
+        if not (inside and violation <= self.calibration.optimality / 2):
             raise ConvergenceError(
                 "a share did not reach the accuracy that its noise assumes; nothing more is "
                 "released and the budget stays spent"

@@ -232,7 +232,9 @@ class Party:
         Returns
         -------
         dict of str to ndarray or int
-            Copies; private, like the party itself.
+            Copies; private, like the party itself. To be stored before the share of its round
+            leaves the party, and not gone back behind: a round that is run twice releases
+            twice, and is paid for once.
         """
         arrays = {name: getattr(self, name).copy() for name in _STATE}
         return {"round": self._round, "shared": self._shared, **arrays}
