@@ -170,6 +170,10 @@ def test_composition(rounds, parties):
     assert gaussian_delta(mu=mu, epsilon=1.0) <= 1e-5
     assert mu == pytest.approx(chosen.mu, rel=1e-12)
     assert 6.0 <= chosen.sensitivity <= 6.0 * (1 + 1e-6)
+    # What the computed share may be off by: of the certificate, and of its 26-term products.
+    rounding = 2 * math.sqrt(1000) * 26 * 2.0**-53 * 3.0
+    assert chosen.sensitivity >= math.sqrt(36 + 2 * chosen.optimality) + 0.999 * rounding
+    assert chosen.optimality >= 9.0 * 2.0**-20
     assert math.frexp(chosen.grid)[0] == 0.5 and chosen.grid < chosen.sigma / 500
 
 

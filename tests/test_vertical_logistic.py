@@ -15,7 +15,12 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 
 from privlr import solve
-from privlr.exceptions import InvalidParameterError, PrivacyBudgetError, PrivacyWarning
+from privlr.exceptions import (
+    ConvergenceError,
+    InvalidParameterError,
+    PrivacyBudgetError,
+    PrivacyWarning,
+)
 from privlr.privacy import Ledger
 from privlr.vertical import VerticalLogisticRegression, id_digest
 
@@ -132,6 +137,34 @@ def test_statistics_do_not_need_the_label_holders_features(data):
     assert exposed.privacy_.neighboring_relation == "replace_one, in the parties without labels"
 
 
+@pytest.mark.parametrize("release", ["shares", "statistics"])
+@pytest.mark.filterwarnings("ignore::privlr.exceptions.PrivacyWarning")
+def test_long_rows_count_as_clipped_ones(data, release):
+    """The same noise, the rows given as they are and cut beforehand: the same coefficients."""
+    X, y = data
+    options = {"epsilon": 4.0, "delta": 1e-5, "release": release, "random_state": 1}
+    blocks = [10 * X[:, part] for part in PARTS]
+    model = VerticalLogisticRegression(**options, data_norm=[9.0, 3.0, 0.5], fit_intercept=False)
+    cut = [
+        D * np.minimum(1, norm / np.linalg.norm(D, axis=1))[:, None]
+        for D, norm in zip(blocks, model.data_norm)
+    ]
+    cut[0] = blocks[0] if release == "statistics" else cut[0]  # its rows stay at home
+    expected = clone(model).fit_parties(cut, y).coef_
+    np.testing.assert_allclose(model.fit_parties(blocks, y).coef_, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("release", ["shares", "statistics"])
+@pytest.mark.filterwarnings("ignore::privlr.exceptions.PrivacyWarning")
+def test_parties_with_the_same_columns_have_noise_of_their_own(data, release):
+    """A stream that two parties share would make their coefficients equal, and cancel."""
+    X, y = data
+    model = VerticalLogisticRegression(**PRIVATE, release=release, fit_intercept=False)
+    coef = model.set_params(random_state=1).fit_parties([X[:, :2]] * 4, y).coef_[0]
+    assert np.abs(coef[2:4] - coef[4:6]).min() > 1e-6 * np.abs(coef).max()
+    assert np.abs(coef[4:6] - coef[6:]).min() > 1e-6 * np.abs(coef).max()
+
+
 def test_what_has_no_guarantee_says_so(data):
     X, y = data
     ledger = Ledger()
@@ -159,6 +192,11 @@ def test_a_changed_sample_costs_more_than_a_changed_part(data):
         .privacy_
     )
     assert whole.sigma[0] == pytest.approx(part.sigma[0] * 3**0.5, rel=1e-12)
+    model = VerticalLogisticRegression(PARTS, **PRIVATE, release="statistics")
+    whole = model.fit(X, y).privacy_
+    part = model.set_params(neighboring_relation="replace_part").fit(X, y).privacy_
+    for one, other in zip(whole.sigma, part.sigma):  # the first party releases nothing
+        assert one == pytest.approx(other * 2**0.5, rel=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -320,6 +358,30 @@ def test_a_failed_fit_leaves_the_earlier_model_and_its_record(data):
     model.set_params(ledger=None).fit(X, y)
     assert model.privacy_.private
     assert not hasattr(model, "history_") and not hasattr(model, "status_")
+
+
+@pytest.mark.parametrize(
+    ("release", "first"),
+    [
+        ("shares", "privlr.vertical.logistic.Party"),
+        ("shares", "privlr.vertical._release.NoisyShares.settle"),
+        ("statistics", "privlr.vertical.logistic.solve"),
+        ("statistics", "privlr.vertical.logistic.randomize_labels"),
+    ],
+)
+def test_a_fit_that_fails_midway_stays_charged(data, monkeypatch, release, first):
+    """The charge is made before anything looks at a row, and an error does not take it back."""
+
+    def fail(*args, **options):
+        raise ConvergenceError("midway")
+
+    monkeypatch.setattr(first, fail)
+    ledger = Ledger()
+    model = VerticalLogisticRegression(PARTS, **PRIVATE, release=release, ledger=ledger)
+    model.set_params(label_epsilon=1.0, classes=["no", "yes"])
+    with pytest.raises(ConvergenceError):
+        model.fit(*data)
+    assert ledger.spent == 5 and not hasattr(model, "privacy_")
 
 
 def test_model_selection_charges_every_fit(data):

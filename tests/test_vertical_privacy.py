@@ -158,7 +158,10 @@ def test_noise_is_isotropic_and_on_the_grid():
     values = np.linalg.eigvalsh(noise.T @ noise / (399 * chosen.sigma**2))
     # Marchenko and Pastur: (1 +- sqrt(200/400))^2.
     assert 0.05 < values[0] and values[-1] < 3.2
-    np.testing.assert_array_equal(shares, np.rint(shares / chosen.grid) * chosen.grid)
+    steps = shares / chosen.grid
+    np.testing.assert_array_equal(steps, np.rint(steps))
+    # The grid is the public one in every round and row, and not a coarser one here or there.
+    assert 0.3 < (steps % 2).mean(axis=0).min() and 0.3 < (steps % 2).mean(axis=1).min()
 
 
 def test_a_share_is_drawn_once_a_round():
@@ -279,6 +282,38 @@ def test_statistics_noise():
     assert moments.std() / chosen.moment_sigma == pytest.approx(1, abs=0.05)
     # The Gram matrix, its moment, and other parties' never share a stream.
     assert abs(np.corrcoef(grams[:, 0, 0], moments[:, 0])[0, 1]) < 0.15
+
+
+def test_a_gram_matrix_and_its_moment_have_noise_of_their_own():
+    chosen = calibrate_statistics(1.0, 1e-5, n_samples=50)
+    source = RandomSource(seed=0)
+    gram, moment = released_statistics(np.zeros((50, 1)), np.ones(50), chosen, source)
+    assert abs(gram[0, 0] / chosen.gram_sigma - moment[0] / chosen.moment_sigma) > 1e-3
+
+
+@pytest.mark.parametrize("message", [np.full(N, np.nan), np.full(N, np.inf), np.zeros(N - 1)])
+def test_a_bad_message_is_refused_before_anything_is_charged(message):
+    ledger = Ledger()
+    party = Party(
+        pair()[0],
+        settings_of(N),
+        release=NoisyShares.calibrated(calibration()),
+        data_norm=1.0,
+        ledger=ledger,
+    )
+    with pytest.raises(InvalidParameterError, match="message"):
+        party.answer(message)
+    assert not ledger.charges
+
+
+def test_statistics_clip_their_targets():
+    chosen = dataclasses.replace(
+        calibrate_statistics(1.0, 1e-5, n_samples=1), gram_sigma=1e-9, moment_sigma=1e-9
+    )
+    row = np.array([[0.6, 0.8]])
+    for target in (100.0, -100.0):
+        _, moment = released_statistics(row, np.array([target]), chosen, RandomSource())
+        np.testing.assert_allclose(moment, math.copysign(1, target) * row[0], atol=1e-6)
 
 
 def test_statistics_without_noise_are_a_newton_step():
