@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+JOBS ?= 2 # processes that share the tests
 SOURCES := meson.build pyproject.toml $(shell find src -type f -not -name '*.pyc')
 
 # A second BLAS thread makes these small problems slower, not faster.
@@ -27,7 +28,7 @@ demo: $(VENV)/demo.stamp $(VENV)/package.stamp
 	$(BIN)/privlr demo
 
 test: lint
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n $(JOBS)
 
 test-slow: $(VENV)/test.stamp $(VENV)/package.stamp
 	$(BIN)/python -m pytest -m slow --durations=10
