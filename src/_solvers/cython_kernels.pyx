@@ -5,6 +5,8 @@ from libc.stdint cimport int64_t, uint8_t
 
 from privlr._solvers cimport loss, noise, prox
 
+__all__ = []  # all is for cimport
+
 
 cdef double logistic_loss(size_t n, int loss_code, const double *raw_prediction, const double *y,
                           const double *sample_weight, double *gradient_out,
