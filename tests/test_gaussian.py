@@ -106,6 +106,14 @@ def test_mu_inverts_delta_and_rounds_down(epsilon, log_delta):
     assert gaussian_delta(mu=mu * (1 + 1e-11), epsilon=epsilon) >= delta * (1 - 1e-12)
 
 
+@pytest.mark.parametrize("epsilon", [1e16, 1e30, 1e40, 1e50])
+@pytest.mark.parametrize("delta", [1e-200, 1e-5, 0.4])
+def test_an_enormous_epsilon_has_its_mu(epsilon, delta):
+    mu = gaussian_mu(epsilon=epsilon, delta=delta)
+    assert mu == pytest.approx(math.sqrt(2 * epsilon), rel=1e-6)
+    assert gaussian_delta(mu=mu, epsilon=epsilon) <= delta
+
+
 def test_a_large_delta_needs_no_epsilon():
     assert gaussian_epsilon(mu=0.1, delta=0.5) == 0
 

@@ -163,11 +163,12 @@ def gaussian_mu(*, epsilon: float, delta: float) -> float:
     high = 2 * max(low, 1.0)
     while _delta(high, epsilon) <= delta:
         high *= 2
-    root = brentq(
-        lambda log_mu: _log_excess(math.exp(log_mu), epsilon, delta),
-        math.log(low),
-        math.log(high),
-        xtol=1e-300,
-        rtol=1e-15,
-    )
-    return settle(math.exp(root), lambda mu: _delta(mu, epsilon) <= delta, upward=False)
+
+    def excess(log_mu: float) -> float:
+        return _log_excess(math.exp(log_mu), epsilon, delta)
+
+    bracket = math.log(low), math.log(high)
+    if excess(bracket[0]) < 0:
+        low = math.exp(brentq(excess, *bracket, xtol=1e-300, rtol=1e-15))
+    # Otherwise epsilon is so large that rounding is coarser than the distance to the root.
+    return settle(low, lambda mu: _delta(mu, epsilon) <= delta, upward=False)
