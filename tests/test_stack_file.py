@@ -179,6 +179,26 @@ def test_hostile_file(
     load_stack(path)
 
 
+def test_planted_bug_a_budget_below_the_sum_of_its_levels(tmp_path: Path) -> None:
+    path = tmp_path / "m.json"
+    save_stack(fitted(levels="shared"), path)
+    good = json.loads(path.read_text())
+    upper = good["content"]["high_level"]["privacy"]["epsilon"]
+    assert 0.05 < upper < 0.2
+    changes = {
+        "sum of its levels": [("high_level.privacy.epsilon", 2 * upper)],
+        "sum of its models": [("models.0.privacy.epsilon", 0.9)],
+        "budget below the sum of its levels": [("privacy.charges.1.epsilon", "1/2")],
+    }
+    for reason, change in changes.items():
+        file = json.loads(json.dumps(good))
+        for where, value in change:
+            file = json.loads(replaced(where, value)(file))
+        path.write_bytes(signed(file))
+        with pytest.raises(ModelFileError, match=reason):
+            load_stack(path)
+
+
 @pytest.mark.parametrize("exponent", [0, 40, 100, 200, 900])
 def test_a_source_of_enormous_coefficients_gains_nothing(
     tmp_path: Path, good: dict[str, Any], exponent: int

@@ -6,7 +6,10 @@ from dataclasses import dataclass
 
 from privlr.privacy import Charge, check_claim
 
-__all__ = ["StackRecord"]
+__all__ = ["SAME_ROWS", "StackRecord"]
+
+#: In the label of a charge: it is for rows that others were charged for, too.
+SAME_ROWS = "the same"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +49,11 @@ class StackRecord:
 
     def __post_init__(self) -> None:
         check_claim(self)
+
+    @property
+    def shares_rows(self) -> bool:
+        """Whether the levels are of the same rows, so that their costs add up."""
+        return any(f"on {SAME_ROWS} " in charge.label for charge in self.charges)
 
     @property
     def items(self) -> str:

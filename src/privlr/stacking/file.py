@@ -269,7 +269,16 @@ def _stack(content: _Content) -> ReleasedStack:
     costs = [part.privacy.epsilon for part in parts]
     require(min(costs) > 0, "a part without a budget")
     costs += [float(charge.epsilon) for charge in whole.charges]
-    require(max(costs) <= whole.epsilon * (1 + 1e-9), "a budget below that of a part")
+    budget = whole.epsilon * (1 + 1e-9)
+    require(max(costs) <= budget, "a budget below that of a part")
+    below = [model.privacy.epsilon for model in content.models]
+    # Models of a part of the columns are of the same rows; models of all columns are of others.
+    grouped = all(len(model.columns) < content.n_features for model in content.models)
+    level = sum(below) if grouped else max(below)
+    require(level <= budget, "a budget below the sum of its models")
+    if high and whole.shares_rows:
+        both = level + high.privacy.epsilon, float(sum(c.epsilon for c in whole.charges))
+        require(max(both) <= budget, "a budget below the sum of its levels")
     private = all(part.privacy.private for part in parts)
     require(private or not content.privacy.private, "a guarantee that a part of it denies")
     coef, intercept = _arrays(high, width, content) if high else (None, None)
