@@ -95,6 +95,14 @@ def test_labels_become_integers_only_together() -> None:
         class_labels(["1", "2"], "0,1")
 
 
+def test_a_class_may_hold_a_comma() -> None:
+    found = class_labels(["no, thanks", "yes"], 'yes, "no, thanks"')
+    assert found == (["no, thanks", "yes"], ["no, thanks", "yes"])
+    for text in ("", "yes,,no", "yes,"):
+        with pytest.raises(ValueError, match="is empty"):
+            class_labels(["yes"], text)
+
+
 def test_undeclared_classes_are_on_record(data: Path, tmp_path: Path) -> None:
     arguments = ["fit", data, *COMMON, "--out", tmp_path / "m.json", "--json"]
     result = run(*arguments)
@@ -143,10 +151,13 @@ def test_refusals(data: Path, tmp_path: Path, arguments: list[str], reason: str)
         ("", "is empty"),
         ("a,y\n", "has no rows"),
         ("a,a,y\n1,2,no\n", "several columns 'a'"),
-        ("a,y\n1,no\n,yes\n", "row 1"),
-        ("a,y\n1,no\nx,yes\n", "'x'"),
+        ("a,y\n1,no\n,yes\n", "column 'a' is empty in row 2"),
+        ("a,y\n1,no\nx,yes\n", "column 'a' is no number in row 2"),
         ("a,y\n1,no\nnan,yes\n", "X"),
-        ("a,y\n1,no\n2\n", "column"),
+        ("a,y\n1,no\n2\n", "row 2 (the header not counted) has fewer cells"),
+        ('"a, b",c,y\n1,2,no\n1,,yes\n', "column 'c' is empty in row 2"),
+        ('"a, b",c,z\n1,2,no\n', "its columns are 'a, b', 'c', 'z'"),
+        ("a;y\n1;no\n", "cells are separated by commas"),
     ],
 )
 def test_bad_tables(tmp_path: Path, content: str, reason: str) -> None:
@@ -258,7 +269,7 @@ def test_a_source_that_does_not_fit_the_table(data: Path, source: Path, tmp_path
     other.write_text("age,dose,y\n1,2,no\n")
     assert "no column 'weight, kg'" in run("transfer", source, other, *common, code=2).stderr
     run("fit", data, *COMMON, "--classes", "no,yes", "--out", other)
-    assert "the schema is 'privlr-model'" in run("transfer", other, data, *common, code=2).stderr
+    assert "`privlr fit --groups`" in run("transfer", other, data, *common, code=2).stderr
     source.write_text(source.read_text()[:-50])
     assert "source.json" in run("transfer", source, data, *common, code=2).stderr
     assert "source.json" in run("predict", source, data, code=2).stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 import warnings
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Table", "class_labels", "read_table", "read_text"]
+__all__ = ["Table", "class_labels", "read_table", "read_text", "split_names"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,7 +112,7 @@ def class_labels(labels: Sequence[str], declared: str | None) -> tuple[list[Any]
     labels : sequence of str
         Label of each row.
     declared : str or None
-        Classes separated by commas; None takes those that occur.
+        Classes separated by commas, as in `split_names`; None takes those that occur.
 
     Returns
     -------
@@ -123,7 +124,7 @@ def class_labels(labels: Sequence[str], declared: str | None) -> tuple[list[Any]
     ValueError
         If a label is not one of the declared classes, or is empty.
     """
-    names = set(labels) if declared is None else {name.strip() for name in declared.split(",")}
+    names = set(labels if declared is None else split_names(declared))
     if "" in names:
         raise ValueError("a class or a label is empty")
     for name in set(labels) - names:
@@ -131,6 +132,22 @@ def class_labels(labels: Sequence[str], declared: str | None) -> tuple[list[Any]
     if all(_looks_like_integer(name) for name in names):
         return [int(label) for label in labels], sorted(int(name) for name in names)
     return list(labels), sorted(names)
+
+
+def split_names(text: str) -> list[str]:
+    """Split names at commas; double quotes around a name keep its own commas.
+
+    Parameters
+    ----------
+    text : str
+        Such as ``yes,"no, thanks"``.
+
+    Returns
+    -------
+    list of str
+        Without white space around them.
+    """
+    return [name.strip() for name in next(csv.reader([text], skipinitialspace=True)) or [""]]
 
 
 def _looks_like_integer(text: str) -> bool:
@@ -149,7 +166,10 @@ def _require_columns(path: Path, header: list[str], names: Sequence[str]) -> Non
     for name in names:
         if header.count(name) != 1:
             how = "no column" if name not in header else "several columns"
-            raise ValueError(f"{path} has {how} {name!r}; its columns are {', '.join(header)}")
+            found = ", ".join(map(repr, header))
+            if len(header) == 1 and (";" in header[0] or "\t" in header[0]):
+                found += " (cells are separated by commas)"
+            raise ValueError(f"{path} has {how} {name!r}; its columns are {found}")
 
 
 def _csv_header(path: Path) -> list[str]:
@@ -179,10 +199,7 @@ def _read_csv(
                     ndmin=2,
                 )
             except ValueError as error:
-                raise ValueError(
-                    f"{path}: {str(error).rstrip('.')}, counting from 0; every feature must be a "
-                    "number in every row (leave a column out with --drop)"
-                ) from None
+                raise ValueError(f"{path}: {_complaint(str(error), header)}") from None
         if not len(cells):
             raise ValueError(f"{path} has no rows")
         return cells
@@ -190,6 +207,23 @@ def _read_csv(
     labels = [] if label is None else [text.strip() for text in columns([label], str)[:, 0]]
     X = columns(features, np.float64) if features else np.empty((len(labels), 0))
     return X, labels
+
+
+def _complaint(error: str, header: list[str]) -> str:
+    """Say where `numpy.loadtxt` failed, and not on what: a cell is private."""
+    place = re.search(r"at row (\d+)(?:, column (\d+))?", error)
+    if place is None:
+        return "not a table of numbers and labels"
+    cell = place[2] is not None
+    # Columns count from 1; so do rows, but where a cell is meant.
+    row = f"row {int(place[1]) + cell} (the header not counted)"
+    if not cell:
+        return f"{row} has fewer cells than the header"
+    what = "is empty" if "string ''" in error else "is no number"
+    return (
+        f"column {header[int(place[2]) - 1]!r} {what} in {row}; every feature must be a number in "
+        "every row, and none is filled in (leave a column out with --drop)"
+    )
 
 
 def _parquet() -> Any:

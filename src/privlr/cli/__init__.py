@@ -60,7 +60,9 @@ def _fit(
     label: Annotated[str, typer.Option(help="The label column.")],
     epsilon: _Epsilon,
     data_norm: _DataNorm,
-    classes: Annotated[str | None, typer.Option(help="All classes, separated by commas.")] = None,
+    classes: Annotated[
+        str | None, typer.Option(help='All classes: yes,no or yes,"no, thanks".')
+    ] = None,
     classes_public: Annotated[
         bool, typer.Option("--classes-public", help="Which labels occur is no secret.")
     ] = False,

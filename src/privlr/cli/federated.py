@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from privlr._tables import split_names
 from privlr.cli.report import print_facts, reported
 from privlr.federation import (
     Job,
@@ -298,7 +299,7 @@ def _align(
 
 
 def _two(classes: str) -> tuple[str, str]:
-    first, comma, second = (text.strip() for text in classes.partition(","))
-    if not first or not second or "," in second:
+    names = split_names(classes)
+    if len(names) != 2 or not all(names):
         raise ValueError(f"--classes takes two labels separated by a comma, not {classes!r}")
-    return first, second
+    return names[0], names[1]

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from privlr._tables import read_table
 from privlr.cli.report import print_facts, reported
+from privlr.exceptions import ModelFileError
 from privlr.model_file import ReleasedModel, load_model, schema_of
 from privlr.stacking import (
     SCHEMA,
@@ -36,8 +37,16 @@ def load_released(path: Path) -> ReleasedModel | ReleasedStack:
     -------
     ReleasedModel or ReleasedStack
         As the file says.
+
+    Raises
+    ------
+    ModelFileError
+        If it is another file, such as a party's part of a vertical model.
     """
-    return load_stack(path) if schema_of(path) == SCHEMA else load_model(path)
+    schema = schema_of(path)
+    if not schema:
+        raise ModelFileError(f"{path} is not a file of `privlr fit` or `privlr transfer`")
+    return load_stack(path) if schema == SCHEMA else load_model(path)
 
 
 def _transfer(
@@ -63,7 +72,9 @@ def _transfer(
             raise ValueError(f"{out} lies in no existing directory")
         if out.is_dir():
             raise ValueError(f"{out} is a directory")
-        released = load_stack(source)
+        released = load_released(source)
+        if not isinstance(released, ReleasedStack):
+            raise ValueError(f"{source} is one model: a source is made by `privlr fit --groups`")
         names = released.feature_names_in_
         if names is None:
             raise ValueError(f"{source} names no columns, so that a table's cannot be matched")
