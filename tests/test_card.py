@@ -13,6 +13,7 @@ from privlr import PrivateLogisticRegression
 from privlr.card import model_card
 from privlr.exceptions import InvalidParameterError, PrivacyWarning
 from privlr.model_file import load_model, save_model
+from privlr.vertical import VerticalLogisticRegression
 
 
 def fitted(epsilon=1.0, names=None, classes=("no", "yes"), **options):
@@ -106,6 +107,41 @@ def test_a_model_read_from_a_file_has_the_same_card(tmp_path):
     assert again.pop("kind") == "ReleasedModel"
     assert ours.pop("kind") == "PrivateLogisticRegression"
     assert again == ours
+
+
+PARTIES = {"epsilon": 4.0, "delta": 1e-5, "data_norm": 2.0}
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"release": "shares"}, "Labels: disclosed to every party"),
+        ({"label_epsilon": 1.0, "classes": [0, 1]}, "randomised once, at epsilon=1"),
+        ({"neighboring_relation": "replace_part"}, "if one party's row of a sample is replaced"),
+        ({"release": "statistics", "targets": "residuals"}, ", in the parties without labels"),
+    ],
+)
+def test_a_vertical_fit_has_a_card_that_says_what_is_not_covered(options, said):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 4))
+    model = VerticalLogisticRegression([[0, 1], [2, 3]], **PARTIES, **options)
+    card = model.fit(X, (X[:, 0] > 0).astype(int)).card()
+    epsilon = 4 + options.get("label_epsilon", 0)
+    for text in (str(card), card._repr_html_(), card.json()):
+        assert f"({epsilon:g}, 1e-05)-differential privacy" in text
+        assert said in text.replace("&#x27;", "'")
+        assert "Scores of later samples: " in text
+    assert json.loads(card.json())["privacy"]["mechanism"] == options.get("release", "shares")
+
+
+@pytest.mark.parametrize("options", [{}, {**PARTIES, "mechanism": "published"}])
+def test_a_vertical_fit_without_a_guarantee_claims_none(options):
+    X = np.random.default_rng(0).normal(size=(100, 2))
+    model = VerticalLogisticRegression([[0], [1]], max_iter=2, tol=0.0, **options)
+    card = model.fit(X, X[:, 0] > 0).card()
+    for text in (str(card), card._repr_html_(), card.json()):
+        assert "None: this run is NOT private" in text
+        assert "-differential privacy" not in text
 
 
 def test_what_is_no_private_model_has_no_card():

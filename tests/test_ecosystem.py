@@ -15,10 +15,13 @@ from sklearn.pipeline import make_pipeline
 
 from privlr import PrivateLogisticRegression
 from privlr.audit import noise_of
+from privlr.exceptions import InvalidParameterError, PrivacyBudgetError
 from privlr.mechanisms import noise
+from privlr.model_selection import PrivateSearch
 from privlr.preprocessing import BoundedScaler
 from privlr.privacy import Ledger
 from privlr.stacking import FeatureStackingClassifier, SampleStackingClassifier
+from privlr.vertical import VerticalLogisticRegression
 
 NAMES = ["age", "dose", "weight"]
 
@@ -184,3 +187,64 @@ def test_a_live_ledger_is_no_part_of_a_pickle(data, tmp_path):
     fitted = model(ledger=Ledger(limit=100, path=tmp_path / "l.db")).fit(X, y)
     assert b"SQLite" not in pickle.dumps(fitted)
     assert pickle.loads(pickle.dumps(fitted)).ledger.spent == 50
+
+
+def vertical():
+    options = {"epsilon": 50.0, "delta": 1e-5, "classes": ["no", "yes"]}
+    return VerticalLogisticRegression([[0, 1], [2]], **options)
+
+
+def search():
+    return PrivateSearch(model(), {"loss": ["logistic", "capped"]}, method="disjoint")
+
+
+@pytest.mark.parametrize("make", [model, *STACKS, vertical, search])
+def test_a_refused_refit_leaves_the_fitted_model_as_it_was(data, make):
+    X, y = data
+    spare = {name: array.copy() for name, array in (("X", X), ("y", y))}
+    fitted = make().set_params(ledger=Ledger(120, delta_limit=1)).fit(X, y)
+    before = dict(vars(fitted))
+    wide = pd.DataFrame(np.hstack([X, X]), columns=list("abcdef"))
+    spoilt = X.copy()
+    spoilt[-1, -1] = np.nan
+    refusals = [(wide, np.full(400, "maybe")), (X[:, :2], y[:5]), (spoilt, y)]
+    for rows, labels in refusals:
+        with pytest.raises(ValueError):
+            fitted.fit(rows, labels)
+        assert vars(fitted) == before
+    with pytest.raises(PrivacyBudgetError):
+        for _ in range(3):
+            before = dict(vars(fitted))
+            fitted.fit(X, y)
+    assert vars(fitted) == before
+    assert (X == spare["X"]).all() and (y == spare["y"]).all()
+
+
+@pytest.mark.parametrize("make", [model, *STACKS, vertical, search])
+def test_hidden_values_of_masked_arrays_are_refused(data, make):
+    X, y = data
+    ledger = Ledger()
+    fitted = make().set_params(ledger=ledger)
+    hidden = np.arange(X.size).reshape(X.shape) == 7
+    with pytest.raises(InvalidParameterError, match="X must be without masked values"):
+        fitted.fit(np.ma.masked_array(X, hidden), y)
+    with pytest.raises(InvalidParameterError, match="y must be without masked values"):
+        fitted.fit(X, np.ma.masked_array(y, hidden.any(axis=1)))
+    assert ledger.spent == 0
+    fitted.fit(np.ma.masked_array(X, np.zeros_like(hidden)), y)
+
+
+def test_masked_parties_and_weights_are_refused(data):
+    X, y = data
+    hidden = np.ma.masked_greater(X, 0.9)
+    with pytest.raises(InvalidParameterError, match="shop must be without masked values"):
+        VerticalLogisticRegression().fit_parties({"bank": X, "shop": hidden}, y)
+    with pytest.raises(InvalidParameterError, match="sample_weight must be without masked"):
+        model().fit(X, y, sample_weight=hidden[:, 0])
+
+
+@pytest.mark.parametrize("make", [model, *STACKS])
+def test_no_threads_at_all_are_refused(data, make):
+    for value in (0, True, 1.5):
+        with pytest.raises(InvalidParameterError, match="n_jobs must be"):
+            make().set_params(n_jobs=value).fit(*data)

@@ -11,10 +11,17 @@ from typer.testing import CliRunner
 from privlr import PrivateLogisticRegression, mechanisms
 from privlr.audit import check_record
 from privlr.cli import app
+from privlr.exceptions import InvalidParameterError
 from privlr.mechanisms import plan
 from privlr.model_file import save_model
 from privlr.privacy import Lattice
-from privlr.stacking import FeatureStackingClassifier, save_stack
+from privlr.stacking import (
+    FeatureStackingClassifier,
+    TransferSourceClassifier,
+    TransferStackingClassifier,
+    save_stack,
+)
+from privlr.vertical import VerticalLogisticRegression
 
 
 def run(*arguments, code=0):
@@ -129,3 +136,40 @@ def test_stacks_have_cards_and_are_audited(tmp_path):
         "model 1",
         "upper level",
     }
+
+
+@pytest.mark.parametrize("pipeline", ["privlr", "published"])
+def test_source_and_target_have_cards_and_are_audited(tmp_path, pipeline):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((400, 4)) / 4
+    y = (X[:, 0] > 0).astype(int)
+    options = {"pipeline": pipeline, "classes": [0, 1]}
+    if pipeline == "published":
+        options["l2_reg_strength"] = 0.1
+    source = TransferSourceClassifier(1.0, n_groups=2, **options).fit(X, y)
+    target = TransferStackingClassifier(1.0, source=source, **options).fit(X, y)
+    for name, stack, levels in (("source", source, 2), ("target", target, 3)):
+        save_stack(stack, tmp_path / name)
+        facts = json.loads(run("card", tmp_path / name, "--json").stdout)
+        assert facts["privacy"]["epsilon"] == stack.privacy_.epsilon
+        checks = json.loads(run("audit", tmp_path / name, "--json").stdout)["checks"]
+        assert all(check["passed"] for check in checks)
+        assert len({check["name"].split(":")[0] for check in checks}) == levels
+
+
+def test_what_cannot_be_audited_or_saved_is_refused_by_name(tmp_path):
+    X = np.random.default_rng(0).standard_normal((50, 2))
+    vertical = VerticalLogisticRegression([[0], [1]], max_iter=2, tol=0.0).fit(X, X[:, 0] > 0)
+    stack = FeatureStackingClassifier(1.0, n_groups=2, classes=[False, True]).fit(X, X[:, 0] > 0)
+    for model in (vertical, stack):
+        with pytest.raises(InvalidParameterError, match="record must be the PrivacyRecord of one"):
+            check_record(model.privacy_, n_coefficients=2)
+        with pytest.raises(InvalidParameterError, match="model must be one fitted or loaded"):
+            save_model(model, tmp_path / "m.json")
+    with pytest.raises(InvalidParameterError, match="stack must be fitted"):
+        save_stack(vertical, tmp_path / "m.json")
+    assert not (tmp_path / "m.json").exists()
+    part = tmp_path / "part.json"  # what a site of a federation keeps
+    part.write_text(json.dumps({"run": "first", "coef": [1.0], "record": {}}))
+    for command in ("card", "audit"):
+        assert "not a file of `privlr fit`" in run(command, part, code=2).stderr

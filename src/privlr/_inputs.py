@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,8 +20,65 @@ __all__ = [
     "declared_classes",
     "encode_labels",
     "random_source",
+    "refuse_masked",
+    "unchanged_if_refused",
     "values_unquoted",
 ]
+
+Parameters = ParamSpec("Parameters")
+Model = TypeVar("Model")
+Result = TypeVar("Result")
+
+
+def unchanged_if_refused(
+    fit: Callable[Concatenate[Model, Parameters], Result],
+) -> Callable[Concatenate[Model, Parameters], Result]:
+    """Leave an estimator as it was if its fit raises an error.
+
+    Otherwise a refused refit would leave the new number of columns beside the old coefficients.
+
+    Parameters
+    ----------
+    fit : callable
+        A method.
+
+    Returns
+    -------
+    callable
+        The method, all or nothing.
+    """
+
+    @wraps(fit)
+    def fitted(
+        model: Model, /, *arguments: Parameters.args, **options: Parameters.kwargs
+    ) -> Result:
+        before = dict(vars(model))
+        try:
+            return fit(model, *arguments, **options)
+        except Exception:
+            vars(model).clear()
+            vars(model).update(before)
+            raise
+
+    return fitted
+
+
+def refuse_masked(**arrays: Any) -> None:
+    """Refuse masked arrays, whose hidden values would be trained on.
+
+    Parameters
+    ----------
+    **arrays : object
+        By the names of the parameters.
+
+    Raises
+    ------
+    InvalidParameterError
+        If a value is masked.
+    """
+    for name, array in arrays.items():
+        if np.ma.is_masked(array):
+            raise InvalidParameterError(name, "without masked values", "a masked array")
 
 
 def declared_classes(classes: Any, y: NDArray[Any] | None = None) -> NDArray[Any]:
@@ -175,6 +233,6 @@ def random_source(random_state: Any) -> RandomSource:
         "random_state is set, so the noise can be repeated and this model is NOT private; "
         "leave it at None except in tests",
         PrivacyWarning,
-        stacklevel=3,
+        stacklevel=4,  # beyond the fit and what wraps it
     )
     return RandomSource(seed=int.from_bytes(words.tobytes(), "little"))

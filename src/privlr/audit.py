@@ -436,11 +436,20 @@ def check_record(record: PrivacyRecord, *, n_coefficients: int) -> list[Check]:
     list of Check
         Any that did not pass speaks against the record.
 
+    Raises
+    ------
+    InvalidParameterError
+        It is the record of something else: a stack has one for each of its models, and a
+        vertical fit's Gaussian noise has none.
+
     Notes
     -----
     This is arithmetic on what the record says. It shows a record that contradicts itself; it
     cannot show that the program that wrote it drew such noise (see `pivot_test`).
     """
+    if not isinstance(record, PrivacyRecord):
+        accepted = "the PrivacyRecord of one objective perturbation"
+        raise InvalidParameterError("record", accepted, type(record).__name__)
     spent = perturbation_epsilon(
         beta=record.beta,
         kappa=record.kappa,

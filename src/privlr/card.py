@@ -24,6 +24,7 @@ LARGE_EPSILON = 10.0
 _RELATIONS = {
     "replace_one": "one row is replaced by another",
     "add_remove": "one row is added or removed",
+    "replace_part": "one party's row of a sample is replaced by another",
 }
 #: Fields of a record in the order in which a reader wants them.
 _LABELS = {
@@ -36,6 +37,14 @@ _LABELS = {
     "R": "Norm bound of a row",
     "loss": "Loss",
     "pipeline": "Pipeline",
+    "mechanism": "Mechanism",
+    "features": "Features in training",
+    "labels": "Labels",
+    "scores": "Scores of later samples",
+    "rounds": "Releases of each party",
+    "mu": "Gaussian privacy (mu)",
+    "sigma": "Noise (sigma)",
+    "data_norm": "Norm bound of a row in each party",
     "calibration": "Calibration",
     "beta": "Noise rate (beta)",
     "kappa": "Ridge, sum form (kappa)",
@@ -56,7 +65,7 @@ class ModelCard:
     ----------
     kind : str
         Class of the model.
-    record : PrivacyRecord or StackRecord
+    record : PrivacyRecord, StackRecord or VerticalRecord
         The record of the release.
     classes : tuple
         Class labels.
@@ -84,12 +93,15 @@ class ModelCard:
         what = f"{epsilon:g}-differential privacy"
         if delta:
             what = f"({epsilon:g}, {delta:g})-differential privacy"
+        relation, *where = self.record.neighboring_relation.split(", ")
+        change = ", ".join([_RELATIONS[relation], *where])
         text = (
-            f"{what}: if {_RELATIONS[self.record.neighboring_relation]}, no set of possible "
+            f"{what}: if {change}, no set of possible "
             f"outputs becomes more than {_factor(epsilon)} times as likely"
         )
         if delta:
-            return f"{text}, plus {delta:g}."
+            scope = getattr(self.record, "scope", "")  # of a vertical fit
+            return f"{text}, plus {delta:g}. {scope}".rstrip()
         # Rounded up: it is a bound.
         share = math.ceil(1e4 / (1 + math.exp(-epsilon))) / 100
         often = f"at most {share:g} % of the time" if share < 99.9 else "possibly nearly always"
@@ -104,7 +116,7 @@ class ModelCard:
         found = []
         if not self.record.private:
             found.append("This model is not private.")
-        if self.record.epsilon > LARGE_EPSILON:
+        if (self.record.epsilon or 0) > LARGE_EPSILON:
             found.append(
                 f"Epsilon is above {LARGE_EPSILON:g}: the guarantee alone excludes next to nothing."
             )
@@ -146,7 +158,7 @@ class ModelCard:
         shown = [
             ("Unit of privacy", facts["unit"]),
             ("Released on", facts["released_on"] or "not recorded"),
-            ("Classes", ", ".join(map(str, facts["classes"]))),
+            ("Classes", "; ".join(map(str, facts["classes"]))),
             ("Columns", str(self.n_features)),
         ]
         record = facts["privacy"]

@@ -18,6 +18,8 @@ from privlr._inputs import (
     declared_classes,
     encode_labels,
     random_source,
+    refuse_masked,
+    unchanged_if_refused,
     values_unquoted,
 )
 from privlr._pipeline import preprocessing_notes
@@ -187,6 +189,7 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):
         n_features = check_integer("n_features", n_features)
         return self._plan(n_samples, n_features, n_classes).record
 
+    @unchanged_if_refused
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Fit and release a model.
 
@@ -213,6 +216,7 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):
         ConvergenceError
             The certificate was not met; the budget stays spent.
         """
+        refuse_masked(X=X, y=y, sample_weight=sample_weight)
         with values_unquoted():
             X, y = validate_data(
                 self,

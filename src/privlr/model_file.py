@@ -202,7 +202,13 @@ def save_model(model: _Fitted, path: str | os.PathLike[str]) -> None:
     ModelFileError
         If the model is one that `load_model` would refuse, such as one with more than
         64 MiB of coefficients, or with coefficients off the lattice it claims.
+    InvalidParameterError
+        If it is something else: `privlr.stacking.save_stack` writes stacks, and the parts of
+        a vertical model stay with their parties.
     """
+    if not isinstance(getattr(model, "privacy_", None), PrivacyRecord):
+        accepted = "one fitted or loaded private regression (stacks: privlr.stacking.save_stack)"
+        raise InvalidParameterError("model", accepted, type(model).__name__)
     step = model.privacy_.lattice.step if model.privacy_.lattice else None
     content = _Content(
         **Header.fields(model),

@@ -15,7 +15,13 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.model_selection import ParameterGrid
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from privlr._inputs import declared_classes, encode_labels, values_unquoted
+from privlr._inputs import (
+    declared_classes,
+    encode_labels,
+    refuse_masked,
+    unchanged_if_refused,
+    values_unquoted,
+)
 from privlr._validation import check_choice, check_integer, check_probability
 from privlr.exceptions import InvalidParameterError
 from privlr.mechanisms import noisy_count
@@ -148,6 +154,7 @@ class PrivateSearch(ClassifierMixin, BaseEstimator):
         times = 2 + int(self.eta) if self.method == "repeat" else 1
         return Charge(type(self).__name__, times * run)
 
+    @unchanged_if_refused
     def fit(self, X: Any, y: Any) -> Self:
         """Search, and release the chosen run.
 
@@ -170,6 +177,7 @@ class PrivateSearch(ClassifierMixin, BaseEstimator):
         PrivacyBudgetError
             The ledger does not hold the cost.
         """
+        refuse_masked(X=X, y=y)
         with values_unquoted():
             X, y = validate_data(self, X, y, accept_sparse="csr")
         cost = self.privacy_cost()

@@ -7,7 +7,6 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
@@ -18,9 +17,16 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from privlr._inputs import declared_classes, encode_labels, random_source, values_unquoted
+from privlr._inputs import (
+    declared_classes,
+    encode_labels,
+    random_source,
+    refuse_masked,
+    unchanged_if_refused,
+    values_unquoted,
+)
 from privlr._pipeline import preprocessing_notes
-from privlr._validation import check_choice, check_integer, check_positive
+from privlr._validation import check_choice, check_integer, check_n_jobs, check_positive
 from privlr.card import ModelCard, model_card
 from privlr.exceptions import InvalidParameterError
 from privlr.mechanisms import Plan, RandomSource, Release, objective_perturbation, plan
@@ -37,7 +43,7 @@ from privlr.stacking._combine import (
 )
 from privlr.stacking._low_level import LowLevelModel, Part, designs
 from privlr.stacking._partition import Index, split_rows
-from privlr.stacking._record import StackRecord
+from privlr.stacking._record import SAME_ROWS, StackRecord
 
 __all__ = ["Levels", "StackingClassifier"]
 
@@ -143,6 +149,7 @@ class StackingClassifier(ClassifierMixin, BaseEstimator):
             raise InvalidParameterError("classes", "declared, to plan without data", self.classes)
         return self._plan(n_samples, n_features, len(declared_classes(self.classes))).record
 
+    @unchanged_if_refused
     def fit(self, X: Any, y: Any) -> Self:
         """Fit and release all models.
 
@@ -167,6 +174,7 @@ class StackingClassifier(ClassifierMixin, BaseEstimator):
         ConvergenceError
             A certificate was not met; the budget stays spent.
         """
+        refuse_masked(X=X, y=y)
         with values_unquoted():
             X, y = validate_data(
                 self,
@@ -365,9 +373,7 @@ class StackingClassifier(ClassifierMixin, BaseEstimator):
             raise InvalidParameterError("fit_intercept", "True or False", self.fit_intercept)
         if self.ledger is not None and not isinstance(self.ledger, Ledger):
             raise InvalidParameterError("ledger", "a privlr.privacy.Ledger or None", self.ledger)
-        whole = isinstance(self.n_jobs, Integral) and not isinstance(self.n_jobs, bool)
-        if self.n_jobs is not None and not (whole and self.n_jobs):
-            raise InvalidParameterError("n_jobs", "an integer other than 0, or None", self.n_jobs)
+        check_n_jobs(self.n_jobs)
         if self._published and n_classes > 2:
             raise InvalidParameterError("pipeline", "'privlr' for three or more classes", n_classes)
         levels = self._levels(check_integer("n_samples", n_samples))
@@ -402,9 +408,8 @@ class StackingClassifier(ClassifierMixin, BaseEstimator):
                 prior_norm=0.0 if self._published else prior_bound(parts),
                 public=tuple(public),
             )
-            label = f"high level on {'other' if levels.disjoint else 'the same'} " + (
-                f"{len(levels.high_rows)} rows"
-            )
+            where = "other" if levels.disjoint else SAME_ROWS
+            label = f"high level on {where} {len(levels.high_rows)} rows"
             charges += (Charge(label, exact("epsilon", levels.high_epsilon)),)
         costs = [charge.epsilon for charge in charges]
         # A row pays one level where the levels are disjoint; halves of a float add up to it.

@@ -66,3 +66,12 @@ class VerticalRecord:
         """One line for a ledger: the notes, and what covers features, labels and scores."""
         cover = (f"{name} {getattr(self, name)}" for name in ("features", "labels", "scores"))
         return "; ".join([*self.notes, *cover])
+
+    @property
+    def scope(self) -> str:
+        """What the guarantee is for, in words."""
+        return (
+            "It is for what leaves the parties. "
+            f"Features in training: {self.features}. Labels: {self.labels}. "
+            f"Scores of later samples: {self.scores}."
+        )

@@ -32,6 +32,8 @@ def checked_rows(X: Any, name: str) -> Any:
     InvalidParameterError
         Not a finite numeric matrix of at least one row and one column.
     """
+    if np.ma.is_masked(X):
+        raise InvalidParameterError(name, "without masked values", "a masked array")
     try:
         rows = X if sp.issparse(X) else np.asarray(X)
         if rows.dtype.kind in "cMm":  # casts of complex numbers and dates would succeed

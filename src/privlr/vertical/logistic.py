@@ -15,8 +15,15 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from privlr._inputs import declared_classes, encode_labels, random_source
+from privlr._inputs import (
+    declared_classes,
+    encode_labels,
+    random_source,
+    refuse_masked,
+    unchanged_if_refused,
+)
 from privlr._validation import check_positive
+from privlr.card import ModelCard, model_card
 from privlr.exceptions import InvalidParameterError
 from privlr.mechanisms import RandomSource, randomize_labels
 from privlr.optimize import solve, well_formed
@@ -195,6 +202,7 @@ class VerticalLogisticRegression(ClassifierMixin, BaseEstimator):
         self.progress = progress
         self.random_state = random_state
 
+    @unchanged_if_refused
     def fit(self, X: Any, y: Any, *, eval_set: tuple[Any, Any] | None = None) -> Self:
         """Fit to one matrix whose columns `partitions` deals out to the parties.
 
@@ -223,6 +231,7 @@ class VerticalLogisticRegression(ClassifierMixin, BaseEstimator):
         KeyboardInterrupt
             After Ctrl-C; the coefficients of the last round are kept.
         """
+        refuse_masked(X=X, y=y)
         X, y = validate_data(
             self, X, y, accept_sparse="csr", dtype=np.float64, ensure_all_finite=False
         )
@@ -235,6 +244,7 @@ class VerticalLogisticRegression(ClassifierMixin, BaseEstimator):
         blocks = [X[:, part] for part in columns]
         return self._fit(names, blocks, columns, np.asarray(y), test)
 
+    @unchanged_if_refused
     def fit_parties(
         self,
         parties: Sequence[Any] | Mapping[str, Any],
@@ -270,6 +280,7 @@ class VerticalLogisticRegression(ClassifierMixin, BaseEstimator):
         KeyboardInterrupt
             After Ctrl-C; the coefficients of the last round are kept.
         """
+        refuse_masked(y=y)
         names, blocks = aligned_rows(parties, y)
         bounds = np.cumsum([0, *(X.shape[1] for X in blocks)])
         columns = [np.arange(low, high) for low, high in zip(bounds, bounds[1:], strict=False)]
@@ -279,6 +290,17 @@ class VerticalLogisticRegression(ClassifierMixin, BaseEstimator):
             test = held_out, eval_set[1]
         self.__dict__.pop("feature_names_in_", None)  # of an earlier `fit`
         return self._fit(names, blocks, columns, np.asarray(y), test)
+
+    def card(self) -> ModelCard:
+        """Say what the fit's guarantee is, for people and for programs.
+
+        Returns
+        -------
+        ModelCard
+            Markdown as text, HTML in a notebook, JSON by its method; public facts only.
+        """
+        check_is_fitted(self, "coef_")
+        return model_card(self)
 
     def decision_function(self, X: Any) -> Array:
         """Log-odds of ``classes_[1]``, the sum of the parties' scores.
