@@ -91,8 +91,13 @@ def write_commands() -> None:
     from privlr.cli import app
 
     lines = []
-    group = get_command(app)
-    for name in ["", *group.commands]:
+    commands = get_command(app).commands
+    below = [
+        f"{name} {part}"
+        for name, command in commands.items()
+        for part in getattr(command, "commands", ())
+    ]
+    for name in ["", *commands, *below]:
         arguments = [sys.executable, "-c", "from privlr.cli import app; app(prog_name='privlr')"]
         shown = subprocess.run(
             [*arguments, *name.split(), "--help"],
@@ -106,16 +111,6 @@ def write_commands() -> None:
         lines += ["```text", body, "```", ""]
     (HERE / "generated").mkdir(exist_ok=True)
     (HERE / "generated" / "commands.md").write_text("\n".join(lines))
-
-
-def leave_out_absent(app: Any, name: str, source: list[str]) -> None:
-    """Leave guides that are not written yet out of the table of contents."""
-    if name == "index":
-        source[0] = "\n".join(
-            line
-            for line in source[0].splitlines()
-            if not line.endswith(".md?") or (HERE / line.removesuffix("?")).exists()
-        ).replace(".md?", ".md")
 
 
 def skip_foreign(
@@ -141,7 +136,6 @@ def show_formula(translator: Any, node: Any) -> None:
 def setup(app: Any) -> None:
     """Write what is made of the code before the pages are read."""
     app.add_html_math_renderer("mathml", (show_formula, None), (show_formula, None))
-    app.connect("source-read", leave_out_absent)
     app.connect("autodoc-skip-member", skip_foreign)
     write_reference()
     write_commands()

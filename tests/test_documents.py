@@ -111,3 +111,12 @@ def test_the_proofs_name_tests_that_exist() -> None:
     assert len(named) >= 15
     for file, test in named:
         assert re.search(rf"^def {test}\(", (ROOT / file).read_text(), re.MULTILINE), (file, test)
+
+
+def test_every_make_target_is_described() -> None:
+    declared = re.search(r"^\.PHONY: (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert declared is not None
+    described = re.findall(
+        r"^\| `([\w-]+)` \|", (ROOT / "CONTRIBUTING.md").read_text(), re.MULTILINE
+    )
+    assert sorted(described) == sorted(declared[1].split())
