@@ -104,7 +104,7 @@ def write_commands() -> None:
             check=True,
             capture_output=True,
             text=True,
-            env={"COLUMNS": "88", "TERM": "dumb", "NO_COLOR": "1", "PATH": ""},
+            env={"COLUMNS": "78", "TERM": "dumb", "NO_COLOR": "1", "PATH": ""},
         ).stdout
         body = "\n".join(line.rstrip() for line in shown.strip().splitlines())
         lines += [f"## `{f'privlr {name}'.strip()}`", ""]

@@ -88,6 +88,10 @@ def _log_excess(mu: float, epsilon: float, delta: float) -> float:
     return math.log(reached) - math.log(delta) if reached > 0 else -1e4
 
 
+def _log_excess_at(log_mu: float, epsilon: float, delta: float) -> float:
+    return _log_excess(math.exp(log_mu), epsilon, delta)
+
+
 def gaussian_epsilon(*, mu: float, delta: float) -> float:
     """Return the smallest epsilon with which mu-GDP implies (epsilon, delta)-DP.
 
@@ -163,12 +167,8 @@ def gaussian_mu(*, epsilon: float, delta: float) -> float:
     high = 2 * max(low, 1.0)
     while _delta(high, epsilon) <= delta:
         high *= 2
-
-    def excess(log_mu: float) -> float:
-        return _log_excess(math.exp(log_mu), epsilon, delta)
-
-    bracket = math.log(low), math.log(high)
-    if excess(bracket[0]) < 0:
-        low = math.exp(brentq(excess, *bracket, xtol=1e-300, rtol=1e-15))
+    bracket, given = (math.log(low), math.log(high)), (epsilon, delta)
+    if _log_excess_at(bracket[0], *given) < 0:
+        low = math.exp(brentq(_log_excess_at, *bracket, given, xtol=1e-300, rtol=1e-15))
     # Otherwise epsilon is so large that rounding is coarser than the distance to the root.
     return settle(low, lambda mu: _delta(mu, epsilon) <= delta, upward=False)
