@@ -158,6 +158,7 @@ def test_refusals(data: Path, tmp_path: Path, arguments: list[str], reason: str)
         ('"a, b",c,y\n1,2,no\n1,,yes\n', "column 'c' is empty in row 2"),
         ('"a, b",c,z\n1,2,no\n', "its columns are 'a, b', 'c', 'z'"),
         ("a;y\n1;no\n", "cells are separated by commas"),
+        ("a;b, c;y\n1;2;no\n", "cells are separated by commas"),
     ],
 )
 def test_bad_tables(tmp_path: Path, content: str, reason: str) -> None:

@@ -167,7 +167,7 @@ def _require_columns(path: Path, header: list[str], names: Sequence[str]) -> Non
         if header.count(name) != 1:
             how = "no column" if name not in header else "several columns"
             found = ", ".join(map(repr, header))
-            if len(header) == 1 and (";" in header[0] or "\t" in header[0]):
+            if any(mark in "".join(header) for mark in ";\t"):
                 found += " (cells are separated by commas)"
             raise ValueError(f"{path} has {how} {name!r}; its columns are {found}")
 
