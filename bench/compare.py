@@ -57,8 +57,7 @@ def problem(n: int, d: int, entries: int, seed: int = 0) -> tuple[Any, Any]:
         values = rng.exponential(size=n * entries)
         X = sp.csr_matrix((values, columns, np.arange(0, n * entries + 1, entries)), shape=(n, d))
         X.sort_indices()
-        lengths = np.sqrt(np.asarray(X.multiply(X).sum(axis=1)).ravel())
-        X = sp.csr_matrix(sp.diags(1 / lengths) @ X)
+        X.data /= np.repeat(np.sqrt(np.add.reduceat(values**2, X.indptr[:-1])), entries)
     else:
         X = rng.normal(size=(n, d))
         X /= np.linalg.norm(X, axis=1, keepdims=True)

@@ -262,6 +262,24 @@ static void row_squares(const privlr_design *X, int64_t first, int64_t count, do
     }
 }
 
+void privlr_design_squares(const privlr_design *X, int64_t first, int64_t count, double *scratch,
+                           double *out) {
+    row_squares(X, first, count, scratch, out);
+    if (X->row_scale)
+        for (int64_t i = 0; i < count; i++)
+            out[i] *= X->row_scale[first + i] * X->row_scale[first + i];
+}
+
+void privlr_design_prefetch(const privlr_design *X, int64_t i) {
+    const privlr_csr csr = csr_of(X);
+    const int64_t start = privlr_csr_start(&csr, i), end = privlr_csr_start(&csr, i + 1);
+    const int64_t value = X->is_float32 ? sizeof(float) : sizeof(double), index = X->index_bits / 8;
+    for (int64_t byte = start * value; byte < end * value; byte += 64)
+        __builtin_prefetch((const char *)X->values + byte);
+    for (int64_t byte = start * index; byte < end * index; byte += 64)
+        __builtin_prefetch((const char *)X->indices + byte);
+}
+
 static int row_is_finite(const privlr_design *X, int64_t i) {
     int64_t start, step, length;
     row_extent(X, i, &start, &step, &length);

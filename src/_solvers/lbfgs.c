@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "dual.h"
 #include "minimize.h"
 #include "pairs.h"
 
@@ -289,11 +290,15 @@ privlr_status privlr_minimize(const privlr_objective *f, const privlr_blas *blas
     s.every = options->use_samples ? first_sample(f) : 1;
 
     memcpy(s.here.w, w, (size_t)n * sizeof *w);
+    const int dual = options->use_samples && privlr_dual_is_apt(f);
+    if (dual)
+        status = privlr_dual_ascent(f, options->tolerance, s.here.w, &s.passes);
     evaluate(&s, &s.here);
-    if (options->use_samples && (f->linear || f->prior))
+    if (options->use_samples && !dual && (f->linear || f->prior))
         try_center(&s);
     point best = {.norm = INFINITY};
-    status = run(&s, w, &best);
+    if (status == PRIVLR_OK)
+        status = run(&s, w, &best);
     progress->gradient_norm = best.norm;
     progress->passes = s.passes;
     free(s.memory);
