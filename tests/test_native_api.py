@@ -54,11 +54,14 @@ def test_c_program_of_the_guide(tmp_path, library):
     flags = ["-std=c11", "-Wall", "-Wextra", "-Werror", f"-I{privlr.get_include()}"]
     subprocess.run([COMPILER, *flags, source, library, "-lm", "-o", program], check=True)
     said = subprocess.run([program], check=True, capture_output=True, text=True).stdout
-    total, slope, norm = (float(number) for number in re.findall(r"[-\d.e+]+", said))
+    total, slope, norm, *coef = (float(number) for number in re.findall(r"[-\d.e+]+", said))
     expected, gradient, _ = loss_gradient(np.array([0.3, -2.0]), np.array([1.0, -1.0]))
     assert total == pytest.approx(expected, rel=1e-12)
     assert slope == pytest.approx(gradient[0], rel=1e-12)
     assert norm > 0
+    X = np.array([[0.6, 0.8], [1.0, 0.0]])
+    expected = privlr.solve(X, [1, -1], l2_reg_strength=0.05).coef
+    np.testing.assert_allclose(coef, expected, atol=1e-8)
 
 
 @needs_compiler
@@ -85,11 +88,20 @@ def test_cython_module_of_the_guide(tmp_path, library):
     )
     script = (
         "import consumer, numpy as np; s = np.linspace(-3, 3, 7);"
-        "print(consumer.shrink(s, np.ones(7), 0.5).tolist())"
+        "print(consumer.shrink(s, np.ones(7), 0.5).tolist());"
+        "X = np.random.default_rng(0).normal(size=(400, 50)); y = np.where(X[:, 0] > 0, 1.0, -1.0);"
+        "print([consumer.fit(x, y, 1e-3)[0].tolist() for x in (X, np.asfortranarray(X))]);"
+        "print(consumer.fit(X * np.inf, y, 1.0))"
     )
-    said = subprocess.run(
-        [sys.executable, "-c", script], cwd=tmp_path, check=True, capture_output=True, text=True
-    ).stdout
+    run = subprocess.run(
+        [sys.executable, "-c", script], cwd=tmp_path, check=False, capture_output=True, text=True
+    )
+    shrunk, fitted = (json.loads(line) for line in run.stdout.splitlines())
+    assert run.stderr.splitlines()[-1] == "ValueError: status 4"
     s = np.linspace(-3, 3, 7)
     expected = logistic_prox(s, np.zeros(7), np.ones(7), c=1.0, rho=0.5)
-    np.testing.assert_array_equal(json.loads(said), expected)
+    np.testing.assert_array_equal(shrunk, expected)
+    X = np.random.default_rng(0).normal(size=(400, 50))
+    y = np.where(X[:, 0] > 0, 1.0, -1.0)
+    expected = privlr.solve(X, y, l2_reg_strength=1e-3 / 400).coef
+    np.testing.assert_allclose(fitted, [expected, expected], atol=1e-9)

@@ -477,6 +477,45 @@ def test_a_hessian_is_estimated_where_that_pays():
     assert sample_of_the_metric(wide_X, wide_y, 1e-5) == 0  # a factor would outweigh the rows
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("l2", [1e-2, 1e-5, 1e-9])
+def test_dual_ascent_for_wide_sparse_rows(l2, dtype):
+    """Offsets, weights, a prior mean, a linear term, a constant and clipping all enter it."""
+    rng = np.random.default_rng(5)
+    n, d = 150, 700
+    X = sp.random_array((n, d), density=0.03, rng=rng, format="csr", dtype=dtype) * dtype(2)
+    y = np.where(rng.random(n) < 0.5, 1.0, -1.0)
+    weight = rng.integers(0, 3, size=n).astype(float)
+    design = make_design(X, intercept=0.5, data_norm=1.0)
+    given = Problem(
+        design,
+        y,
+        n * l2,
+        sample_weight=weight,
+        offset=rng.normal(size=n),
+        prior_mean=0.1 * rng.normal(size=d + 1),
+        linear=l2 * rng.normal(size=d + 1),
+    )
+    found = minimize(given, tolerance=1e-9 * n * l2)
+    plain = minimize(given, tolerance=1e-9 * n * l2, use_samples=False)
+    assert found.gradient_norm <= 1e-9 * n * l2 or found.status == "stalled"
+    np.testing.assert_allclose(found.coef, plain.coef, atol=1e-6 * (1 + np.abs(plain.coef).max()))
+    if l2 < 1e-6:
+        assert found.passes < plain.passes
+
+
+def test_dual_ascent_gives_up_on_coupled_rows():
+    """Where rows are nearly equal it is slow, and L-BFGS goes on."""
+    rng = np.random.default_rng(6)
+    X = np.ones((60, 200)) + 1e-3 * rng.normal(size=(60, 200))
+    y = np.where(rng.random(60) < 0.5, 1.0, -1.0)
+    found = solve(sp.csr_array(X), y, l2_reg_strength=1e-4, tol=1e-10)
+    dense = solve(X, y, l2_reg_strength=1e-4, tol=1e-10)
+    assert found.certificate.gradient_norm <= 1e-10
+    np.testing.assert_allclose(found.coef, dense.coef, atol=1e-5)
+    assert found.passes < dense.passes + 30
+
+
 @pytest.mark.parametrize("d", [25, 60])
 def test_threads_change_no_bit(d):
     X, y = problem(2 * THREADED_WORK // d, d)

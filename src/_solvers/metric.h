@@ -4,18 +4,7 @@
 #define PRIVLR_METRIC_H
 
 #include "objective.h"
-
-/* The few BLAS and LAPACK routines that the core needs, passed in by the
- * caller, so that the core links to none. Fortran conventions. */
-typedef struct {
-    void (*dsyrk)(char *uplo, char *trans, int *n, int *k, double *alpha, double *a, int *lda,
-                  double *beta, double *c, int *ldc);
-    void (*ssyrk)(char *uplo, char *trans, int *n, int *k, float *alpha, float *a, int *lda,
-                  float *beta, float *c, int *ldc);
-    void (*potrf)(char *uplo, int *n, double *a, int *lda, int *info);
-    void (*potrs)(char *uplo, int *n, int *nrhs, double *a, int *lda, double *b, int *ldb,
-                  int *info);
-} privlr_blas;
+#include "solve.h"
 
 typedef struct {
     int64_t width;  /* coefficients */

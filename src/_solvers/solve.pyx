@@ -7,8 +7,6 @@ import numpy as np
 
 from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport free, malloc
-from scipy.linalg.cython_blas cimport dsyrk, ssyrk
-from scipy.linalg.cython_lapack cimport dpotrf, dpotrs
 
 LOSSES = ("logistic", "capped")
 cdef enum:
@@ -21,13 +19,6 @@ STATUS = {
     PRIVLR_NONFINITE: "nonfinite",
     PRIVLR_EXTREME: "extreme",
 }
-
-
-cdef void blas_init(privlr_blas *blas) noexcept:
-    blas.dsyrk = <void *>dsyrk
-    blas.ssyrk = <void *>ssyrk
-    blas.potrf = <void *>dpotrf
-    blas.potrs = <void *>dpotrs
 
 
 cdef const double *optional(const double[::1] values) noexcept:

@@ -13,6 +13,14 @@ cdef double logistic_loss(size_t n, int loss, const double *raw_prediction, cons
 cdef int logistic_prox(size_t n, double c, double rho, const double *y, const double *s,
                        const double *a, double *z_out) noexcept nogil
 
+# argmin_w sum_i sample_weight_i phi(offset_i + x_i . w) + ridge/2 ||w - prior||^2 over n x d
+# dense rows, strides in elements, with SciPy's BLAS. All arguments are those of privlr/solve.h;
+# 0: the gradient's norm is at most the tolerance.
+cdef int solve(int64_t n, int64_t d, const double *X, int64_t row_stride, int64_t col_stride,
+               const double *y, const double *sample_weight, const double *offset,
+               const double *prior, double ridge, int loss, double tolerance, double *coef_out,
+               double *gradient_norm_out, double *passes_out) noexcept nogil
+
 # key: 32 bytes, or NULL for the system's generator (a given key repeats its noise, which then
 # carries no privacy)
 cdef int noise_sphere(const uint8_t *key, size_t d, double rate, double *out,

@@ -1,4 +1,6 @@
 from libc.stdint cimport int64_t
+from scipy.linalg.cython_blas cimport dsyrk, ssyrk
+from scipy.linalg.cython_lapack cimport dpotrf, dpotrs
 
 
 cdef extern from "minimize.h" nogil:
@@ -9,6 +11,7 @@ cdef extern from "minimize.h" nogil:
         PRIVLR_STALLED
         PRIVLR_NONFINITE
         PRIVLR_EXTREME
+        PRIVLR_INVALID
 
     ctypedef struct privlr_design:
         int64_t n_rows
@@ -112,6 +115,22 @@ cdef extern from "minimize.h" nogil:
     privlr_status privlr_minimize(const privlr_objective *f, const privlr_blas *blas,
                                   privlr_team *team, const privlr_options *options,
                                   privlr_metric *metric, double *w, privlr_progress *progress)
+
+
+cdef extern from "solve.h" nogil:
+    privlr_status privlr_solve(
+        const privlr_blas *blas, int64_t n, int64_t d, const double *X, int64_t row_stride,
+        int64_t col_stride, const double *y, const double *sample_weight, const double *offset,
+        const double *prior, double ridge, int loss, double tolerance, double *coef_out,
+        double *gradient_norm_out, double *passes_out) noexcept
+
+
+cdef inline void blas_init(privlr_blas *blas) noexcept nogil:
+    """SciPy's routines."""
+    blas.dsyrk = <void *>dsyrk
+    blas.ssyrk = <void *>ssyrk
+    blas.potrf = <void *>dpotrf
+    blas.potrs = <void *>dpotrs
 
 
 cdef class Design:

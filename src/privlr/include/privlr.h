@@ -4,7 +4,8 @@
  *         "$(python -c 'import privlr; print(privlr.get_library())')" -lm
  *
  * The library is static, knows no Python, keeps no state between calls and prints nothing.
- * Functions may be called from any thread. Labels are -1 and +1; every array is contiguous.
+ * Functions may be called from any thread. Labels are -1 and +1; arrays are contiguous but for
+ * those that come with strides.
  */
 #ifndef PRIVLR_H
 #define PRIVLR_H
@@ -15,6 +16,7 @@ extern "C" {
 
 #include "privlr/logistic.h"
 #include "privlr/noise.h"
+#include "privlr/solve.h"
 #include "privlr/status.h"
 
 #ifdef __cplusplus
