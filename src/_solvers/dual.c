@@ -16,8 +16,7 @@ enum { EPOCHS_TO_SETTLE = 10, EPOCHS_MAX = 200 };
 int privlr_dual_is_apt(const privlr_objective *f) {
     const privlr_design *X = &f->X;
     return X->index_bits && f->n_outputs == 1 && f->loss == PRIVLR_LOSS_LOGISTIC &&
-           X->n_rows < X->n_cols &&
-           X->square_sum > COUPLING_MIN * f->ridge * (double)X->n_rows;
+           X->n_rows < X->n_cols && X->square_sum > COUPLING_MIN * f->ridge * (double)X->n_rows;
 }
 
 /* A fresh order every time: in a fixed one the ascent stalls. */
