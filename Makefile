@@ -22,7 +22,7 @@ dependencies = $(UV) -r pyproject.toml $(addprefix --extra ,$(subst $(comma), ,$
 package = $(UV) --no-build-isolation --no-deps --reinstall-package privlr $(1) . \
     || $(PIP) --no-build-isolation --no-deps $(1) .
 
-.PHONY: demo test test-slow test-federated lint bench asan fuzz docs oldest clean
+.PHONY: demo test test-slow test-federated lint bench asan coverage fuzz docs oldest clean
 
 demo: $(VENV)/demo.stamp $(VENV)/package.stamp
 	$(BIN)/privlr demo
@@ -63,6 +63,15 @@ asan: $(VENV)/test.stamp
 	LD_PRELOAD="$(call sanitizer,asan) $(call sanitizer,ubsan)" \
 	ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
 	PYTHONMALLOC=malloc PYTHONPATH=$(ASAN)/site $(BIN)/python -m pytest -p no:cacheprovider $(KERNEL_TESTS)
+
+# Lines of the C core that the same tests reach.
+COVERAGE := build/coverage
+coverage: $(VENV)/test.stamp
+	$(call package,--target $(COVERAGE)/site -Cbuild-dir=$(COVERAGE)/work \
+	    -Csetup-args=-Db_coverage=true -Csetup-args=-Dc_args=-fprofile-update=atomic)
+	find $(COVERAGE)/work -name '*.gcda' -delete
+	PYTHONPATH=$(COVERAGE)/site $(BIN)/python -m pytest -p no:cacheprovider $(KERNEL_TESTS)
+	$(BIN)/gcovr --filter 'src/_solvers/.*\.[ch]$$' --fail-under-line 95 $(COVERAGE)/work
 
 # The tests with the oldest version of every direct dependency.
 OLDEST := build/oldest

@@ -478,6 +478,25 @@ def test_a_hessian_is_estimated_where_that_pays():
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_long_rows(dtype):
+    """They are read four at a time; 803 is no multiple of the lanes, nor 30 of the four."""
+    X, y = problem(30, 803, seed=7)
+    X = X.astype(dtype)
+    w = np.random.default_rng(8).normal(size=803)
+    design = make_design(X)
+    np.testing.assert_allclose(design.dots(w), X @ w, atol=1e-11)
+    found = solve(X, y, l2_reg_strength=1e-3, tol=1e-11)
+    gradient = mean_gradient(X.astype(float), y, found.coef, 1e-3)
+    assert np.linalg.norm(gradient) <= 2e-11
+
+
+def test_dual_ascent_falls_back_where_its_numbers_overflow():
+    X = sp.csr_array(np.eye(3, 5))
+    found = solve(X, [1, -1, 1], l2_reg_strength=1e-40, linear=np.full(5, 1e280))
+    assert np.isfinite(found.coef).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("l2", [1e-2, 1e-5, 1e-9])
 def test_dual_ascent_for_wide_sparse_rows(l2, dtype):
     """Offsets, weights, a prior mean, a linear term, a constant and clipping all enter it."""

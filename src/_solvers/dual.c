@@ -5,12 +5,10 @@
 
 #include "logistic.h"
 
-/* Rows that are less coupled than this, ||a||^2 weight / ridge, L-BFGS solves in few passes. */
+/* Where ||a||^2 / ridge is less than this, L-BFGS solves the rows in few passes. */
 static const double COUPLING_MIN = 1.0;
 /* An epoch shall shrink the steps to this share; the first ones may take longer to. */
 static const double SHARE = 0.9;
-/* The gradient after an epoch is about this many times as long as its steps. */
-static const double CAUTION = 1.0;
 enum { EPOCHS_TO_SETTLE = 10, EPOCHS_MAX = 200 };
 
 int privlr_dual_is_apt(const privlr_objective *f) {
@@ -79,7 +77,8 @@ privlr_status privlr_dual_ascent(const privlr_objective *f, double tolerance, do
         }
         moved = sqrt(moved);
         *passes += 1.0;
-        if (CAUTION * moved <= tolerance || (epoch >= EPOCHS_TO_SETTLE && !(moved < SHARE * last)))
+        /* The gradient after an epoch is about as long as its moves together, or shorter. */
+        if (moved <= tolerance || (epoch >= EPOCHS_TO_SETTLE && !(moved < SHARE * last)))
             break;
         last = moved;
     }

@@ -294,6 +294,10 @@ privlr_status privlr_minimize(const privlr_objective *f, const privlr_blas *blas
     if (dual)
         status = privlr_dual_ascent(f, options->tolerance, s.here.w, &s.passes);
     evaluate(&s, &s.here);
+    if (dual && !isfinite(s.here.norm)) {
+        memcpy(s.here.w, w, (size_t)n * sizeof *w);
+        evaluate(&s, &s.here);
+    }
     if (options->use_samples && !dual && (f->linear || f->prior))
         try_center(&s);
     point best = {.norm = INFINITY};
