@@ -8,6 +8,7 @@
 #include "simd.h"
 
 #if defined(__AVX512F__)
+#include <immintrin.h>
 enum { PRIVLR_PART = 8 };
 #elif defined(__AVX__)
 enum { PRIVLR_PART = 4 };
@@ -43,10 +44,14 @@ LANES_FUNCTION void lanes_store(double *x, lanes v) {
 
 /* The first `count` < 8 elements, then zeros. */
 LANES_FUNCTION lanes lanes_load_head(const double *x, ptrdiff_t count) {
+#if defined(__AVX512F__)
+    return (lanes){{(privlr_part)_mm512_maskz_loadu_pd((__mmask8)((1u << count) - 1u), x)}};
+#else
     double padded[PRIVLR_LANES];
     for (int k = 0; k < PRIVLR_LANES; k++)
         padded[k] = k < count ? x[k] : 0.0;
     return lanes_load(padded);
+#endif
 }
 
 LANES_FUNCTION lanes lanes_add(lanes a, lanes b) {
