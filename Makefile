@@ -59,7 +59,7 @@ sanitizer = $$($(or $(CC),cc) -print-file-name=lib$(1).so)
 KERNEL_TESTS = $(shell grep -lE 'privlr\._solvers' tests/*.py | grep -v architecture)
 asan: $(VENV)/test.stamp
 	$(call package,--target $(ASAN)/site -Cbuild-dir=$(ASAN)/work \
-	    -Csetup-args=-Db_sanitize=address,undefined -Csetup-args=-Db_lundef=false)
+	    -Csetup-args=-Db_sanitize=address$(comma)undefined -Csetup-args=-Db_lundef=false)
 	LD_PRELOAD="$(call sanitizer,asan) $(call sanitizer,ubsan)" \
 	ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
 	PYTHONMALLOC=malloc PYTHONPATH=$(ASAN)/site $(BIN)/python -m pytest -p no:cacheprovider $(KERNEL_TESTS)

@@ -29,6 +29,8 @@ GRADIENT_NORM = 1e-9
 LAMBDAS = (1e-1, 1e-2, 1e-4, 1e-6)
 #: A solver that needs longer than this for one solve is left out.
 PATIENCE_SECONDS = 5.0
+#: In place of the entries a row: the real rows of ``privlr.datasets``.
+REAL = -1
 #: What a throwaway prototype reached against the best peer, on two threads unless marked.
 JOBS: dict[str, tuple[int, int, int, tuple[float, ...]]] = {
     # name: rows, columns, entries a row (0: dense), marks at LAMBDAS
@@ -38,6 +40,7 @@ JOBS: dict[str, tuple[int, int, int, tuple[float, ...]]] = {
     "30,000 x 100": (30_000, 100, 0, (12, 14, 25, 30)),
     "300,000 x 100": (300_000, 100, 0, (9, 18, 25, 20)),
     "6,000 x 5,000": (6_000, 5_000, 0, (3.5, 3, 5, 6)),
+    "a9a": (32_561, 123, REAL, (7, 12, 13, 11)),
     "sparse 32,561 x 123": (32_561, 123, 14, (7, 12, 13, 11)),
     "sparse 5,000 x 60,000": (5_000, 60_000, 100, (3.5, 2.5, 2, 2)),
 }
@@ -46,12 +49,19 @@ Solver = Callable[[Any, Any, float, float, int], Any]
 
 
 def problem(n: int, d: int, entries: int, seed: int = 0) -> tuple[Any, Any]:
-    """Rows of unit length with labels from a logistic model; CSR with `entries` a row."""
+    """Rows of unit length with labels from a logistic model; CSR with `entries` a row; a9a."""
     import numpy as np
     import scipy.sparse as sp
     from scipy.special import expit
 
     rng = np.random.default_rng(seed)
+    if entries == REAL:
+        from privlr.datasets import load_a9a
+
+        real = load_a9a()
+        X = sp.csr_matrix(real.X_train)
+        X.indices, X.indptr = X.indices.astype(np.int32), X.indptr.astype(np.int32)
+        return X, np.where(real.y_train > 0, 1.0, -1.0)
     if entries:
         columns = np.concatenate([rng.choice(d, entries, replace=False) for _ in range(n)])
         values = rng.exponential(size=n * entries)

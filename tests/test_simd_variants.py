@@ -38,7 +38,7 @@ a = rng.normal(size=margins.size)
 for kappa in (1e-8, 1e-3, 0.3, 1.7, 12.0, 1e4, 1e9):
     digest.update(logistic_prox(margins[:-1], a[:-1], y[:-1], c=kappa * 0.3, rho=0.3).tobytes())
 assert np.isnan(loss_gradient(margins, y)[0])
-for d in (1, 8, 31, 33, 103):
+for d in (1, 8, 31, 33, 103, 603):
     X = rng.normal(size=(141, d))
     labels = np.where(rng.random(141) < 0.5, -1.0, 1.0)
     for stored in (X, np.asfortranarray(X), X.astype(np.float32), X[:, ::-1], sp.csr_array(X)):
