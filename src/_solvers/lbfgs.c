@@ -143,7 +143,9 @@ static int64_t worthwhile_metric(const solver *s, double rate) {
         return 0;
     double least = GAIN * (rate < 1.0 ? digits / -log(rate) : INFINITY);
     int64_t best = 0;
-    for (int64_t every = privlr_metric_coarsest(s->f);; every = (every + 1) / 2) {
+    int64_t every = privlr_metric_coarsest(s->f);
+    const int64_t finer = (s->metric->every + 1) / 2; /* the last one disappointed */
+    for (every = finer && finer < every ? finer : every;; every = (every + 1) / 2) {
         const double rows = (double)s->f->X.n_rows / (double)every;
         const double error = every > 1 ? sqrt((double)s->n / rows) : 0.0;
         const double cost = privlr_metric_cost(s->f, every) + digits / -log(fmax(error, 0.05));
