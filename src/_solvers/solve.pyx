@@ -127,7 +127,7 @@ cdef class Design:
 
     cdef void look(self, double bound, double *scale_out, privlr_status *status,
                    privlr_scan *scan) except *:
-        """One scan of the rows; a narrow design is then packed unless it is large."""
+        """One scan of the rows."""
         cdef double *scratch = <double *>malloc(privlr_design_scratch(&self.X) * sizeof(double))
         if scratch == NULL:
             raise MemoryError
@@ -139,9 +139,12 @@ cdef class Design:
         self.X.plain_blocks = scan.plain_blocks
         self.length = scan.longest
         self.seen = True
+
+    cdef void pack(self) except *:
+        """Lay a narrow design out for the passes of a solve, unless it is large."""
         cdef int64_t size = (self.X.n_rows + 7) // 8 * 8 * privlr_design_width(&self.X)
         cdef double[::1] panels
-        if status[0] == PRIVLR_OK and privlr_design_is_narrow(&self.X) and size <= PACKED_MAX:
+        if self.packed is None and privlr_design_is_narrow(&self.X) and size <= PACKED_MAX:
             self.packed = panels = np.empty(size)
             privlr_design_pack_panels(&self.X, 0, self.X.n_rows, &panels[0])
             self.X.panels = &panels[0]
@@ -291,6 +294,7 @@ cdef class Objective:
             raise ValueError("prior_mean and linear must match the columns of the design")
         self.design = design
         self.arrays = (y, sample_weight, offset, prior_mean, linear)
+        design.pack()
         self.f.X = design.X
         self.f.y = &y[0]
         self.f.sample_weight = optional(sample_weight)

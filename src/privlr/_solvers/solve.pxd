@@ -143,3 +143,4 @@ cdef class Design:
     cdef bint seen
     cdef void look(self, double bound, double *scale_out, privlr_status *status,
                    privlr_scan *scan) except *
+    cdef void pack(self) except *

@@ -208,8 +208,9 @@ class StackingClassifier(ClassifierMixin, BaseEstimator):
                 note=record.items + seeded,
             )
         models = Parallel(n_jobs=self.n_jobs, require="sharedmem")(
-            delayed(part.fit)(design, labels, source)
-            for part, design in zip(planned.parts, clipped, strict=True)
+            # Let go of a design with its fit: the next one can then use its memory.
+            delayed(part.fit)(clipped.pop(0), labels, source)
+            for part in planned.parts
         )
         release = self._high_level(planned, models, X, labels, source)
         # Nothing is stored before all is released, so that no attribute is of another fit.

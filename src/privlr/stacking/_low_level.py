@@ -228,7 +228,10 @@ def designs(parts: Sequence[Part], X: Any) -> list[Any]:
         return [part.design(X) for part in parts]
     # All groups are cut out of a block of rows while it is in the cache: a pass over X for
     # each of them would take longer than the solves.
-    cuts = [np.empty((len(rows), len(part.group.columns)), X.dtype) for part in parts]
+    # In one piece of memory, which the system gives in larger pages than it would many.
+    ends = len(rows) * np.cumsum([len(part.group.columns) for part in parts])
+    pieces = np.split(np.empty(ends[-1], X.dtype), ends[:-1])
+    cuts = [piece.reshape(len(rows), -1) for piece in pieces]
     step = max(1, BLOCK_ENTRIES // X.shape[1])
     for start in range(0, len(rows), step):
         stop = start + step
