@@ -85,6 +85,11 @@ def test_published_epsilon_prime(n, ridge, epsilon, expected):
     assert result.kappa == pytest.approx(n * ridge, rel=1e-15)
 
 
+def test_the_published_threshold_is_a_cliff():
+    result = calibrate(0.1, n_samples=500, l2_reg_strength=0.01, calibration="cms2011")
+    assert round(1 / result.beta) in (826, 827)  # E||b|| / d
+
+
 @pytest.mark.parametrize(("n", "ridge", "epsilon", "expected"), [
     (1000, 1e-4, 0.1, 0.00977552082790807),
     (1500, 1e-3, 0.1, 0.00558368055193871),
