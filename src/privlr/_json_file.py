@@ -33,6 +33,7 @@ __all__ = [
     "numbers",
     "require",
     "schema_of",
+    "linear_fields",
     "written",
 ]
 
@@ -259,6 +260,31 @@ def require(condition: bool, otherwise: str) -> None:
     """
     if not condition:
         raise ModelFileError(f"the model has {otherwise}")
+
+
+def linear_fields(coef: Any, intercept: Any, privacy: Any) -> dict[str, Any]:
+    """Return how a released linear model stands in a file.
+
+    Parameters
+    ----------
+    coef : ndarray of shape (n_outputs, n_features)
+        Coefficients.
+    intercept : ndarray of shape (n_outputs,)
+        Coefficients of the constant.
+    privacy : PrivacyRecord
+        Record of the release, with the lattice that the coefficients lie on, if any.
+
+    Returns
+    -------
+    dict
+        The fields "coef", "intercept" and "privacy".
+    """
+    step = privacy.lattice.step if privacy.lattice else None
+    return {
+        "coef": tuple(written(row, step) for row in coef),
+        "intercept": written(intercept, step),
+        "privacy": privacy,
+    }
 
 
 def written(values: Iterable[float], step: float | None) -> tuple[Coefficient, ...]:

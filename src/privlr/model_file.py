@@ -22,10 +22,10 @@ from privlr._json_file import (
     Format,
     Header,
     frozen_array,
+    linear_fields,
     numbers,
     require,
     schema_of,
-    written,
 )
 from privlr.card import ModelCard, model_card
 from privlr.exceptions import InvalidParameterError
@@ -209,13 +209,10 @@ def save_model(model: _Fitted, path: str | os.PathLike[str]) -> None:
     if not isinstance(getattr(model, "privacy_", None), PrivacyRecord):
         accepted = "one fitted or loaded private regression (stacks: privlr.stacking.save_stack)"
         raise InvalidParameterError("model", accepted, type(model).__name__)
-    step = model.privacy_.lattice.step if model.privacy_.lattice else None
     content = _Content(
         **Header.fields(model),
         n_features=model.coef_.shape[1],
-        coef=tuple(written(row, step) for row in model.coef_),
-        intercept=written(model.intercept_, step),
-        privacy=model.privacy_,
+        **linear_fields(model.coef_, model.intercept_, model.privacy_),
     )
     _FORMAT.save(path, content)
 

@@ -23,9 +23,9 @@ from privlr._json_file import (
     Format,
     Header,
     frozen_array,
+    linear_fields,
     numbers,
     require,
-    written,
 )
 from privlr.card import ModelCard, model_card
 from privlr.exceptions import InvalidParameterError
@@ -197,7 +197,7 @@ def save_stack(stack: Any, path: str | os.PathLike[str]) -> None:
         raise InvalidParameterError("stack", "fitted or loaded", stack)
     high = None
     if stack.combiner == "stack":
-        high = _Linear(**_linear(stack.coef_, stack.intercept_, stack.high_level_privacy_))
+        high = _Linear(**linear_fields(stack.coef_, stack.intercept_, stack.high_level_privacy_))
     content = _Content(
         **Header.fields(stack),
         n_features=int(stack.n_features_in_),
@@ -209,7 +209,7 @@ def save_stack(stack: Any, path: str | os.PathLike[str]) -> None:
                 share=model.share,
                 data_norm=model.data_norm,
                 has_intercept=model.has_intercept,
-                **_linear(model.coef_, model.intercept_, model.privacy_),
+                **linear_fields(model.coef_, model.intercept_, model.privacy_),
             )
             for model in stack.low_level_
         ),
@@ -239,15 +239,6 @@ def load_stack(path: str | os.PathLike[str]) -> ReleasedStack:
         this version, or contradicts itself.
     """
     return _FORMAT.load(path)
-
-
-def _linear(coef: Any, intercept: Any, privacy: PrivacyRecord) -> dict[str, Any]:
-    step = privacy.lattice.step if privacy.lattice else None
-    return {
-        "coef": tuple(written(row, step) for row in coef),
-        "intercept": written(intercept, step),
-        "privacy": privacy,
-    }
 
 
 def _stack(content: _Content) -> ReleasedStack:
