@@ -13,7 +13,7 @@ from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
 from privlr import solve, solve_many
-from privlr._solvers.solve import Design, Metric, Objective
+from privlr._solvers.solve import Design, Metric, Objective, scan
 from privlr.design import THREADED_WORK
 from privlr.exceptions import InvalidParameterError
 from privlr.objective import BLOCK_ROWS, UNIT, Accuracy, Problem
@@ -257,7 +257,7 @@ def test_clipped_rows_never_exceed_the_bound():
     X = rng.normal(size=(40, 7)) * 10.0 ** rng.integers(-3, 4, size=(40, 1))
     for bound in (0.1, 1.0, 37.5):
         design = Design(X, X.shape, 1.0)
-        design.clip(bound)
+        scan([design], [bound])
         for row, factor in zip(X, design.row_scale, strict=True):
             square = sum(Fraction(v) ** 2 for v in [*row, 1.0]) * Fraction(factor) ** 2
             assert square <= Fraction(bound) ** 2

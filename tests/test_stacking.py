@@ -33,7 +33,6 @@ from privlr.stacking import (
     TransferSourceClassifier,
     TransferStackingClassifier,
     _base,
-    _low_level,
     load_stack,
     save_stack,
 )
@@ -732,19 +731,41 @@ def test_a_long_row_changes_no_other_rows_meta_features(kind, length):
             np.testing.assert_allclose(raw, expected, rtol=1e-5)
 
 
+@pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_groups_cut_out_together_are_those_cut_out_alone(dtype, monkeypatch):
-    X = data(n=50)[0].astype(dtype)
+def test_groups_cut_out_together_are_those_cut_out_alone(dtype, order):
+    X = data(n=150)[0].astype(dtype, order=order)
+    X[5] *= 1e30  # clipped
+    X[20] = 0.0
+    if dtype is np.float64:
+        X[::7, 5] = 1e200  # products with such rows overflow: not in the other groups
     stack = FeatureStackingClassifier(1.0, groups=[[7, 2], [0], [5, 1, 3]])
     parts = stack._plan(*X.shape, 2).parts
-    monkeypatch.setattr(_low_level, "BLOCK_ENTRIES", 8 * 7)  # blocks of 7 rows, the last shorter
     for part, design in zip(parts, designs(parts, X), strict=True):
-        alone = part.design(X)
+        own = X[np.ix_(part.rows, part.group.columns)]
+        assert design.longest() <= part.plan.accuracy.data_norm
+        alone = make_design(own, data_norm=part.plan.accuracy.data_norm)
         np.testing.assert_array_equal(design.row_scale, alone.row_scale)
         y = np.where(np.arange(len(part.rows)) % 3, 1.0, -1.0)
         np.testing.assert_array_equal(
             *(minimize(Problem(rows, y, 1.0)).coef for rows in (design, alone))
         )
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+@pytest.mark.parametrize("column", range(8))
+def test_nothing_is_charged_for_rows_that_are_not_finite(bad, column):
+    X, y = data(n=50)
+    ledger = Ledger()
+    stack = FeatureStackingClassifier(
+        1.0, groups=[[7, 2], [0], [5, 1, 3]], classes=[0, 1], ledger=ledger
+    )
+    for row in (0, 24, 49):  # of either level; columns 4 and 6 are in no group
+        rows = X.copy()
+        rows[row, column] = bad
+        with pytest.raises(InvalidParameterError, match="X"):
+            stack.fit(rows, y)
+    assert ledger.spent == 0
 
 
 def test_float32_and_sparse_rows_give_the_same_models():

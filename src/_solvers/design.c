@@ -39,13 +39,22 @@ static double value_at(const privlr_design *X, int64_t k) {
     return X->is_float32 ? (double)((const float *)X->values)[k] : ((const double *)X->values)[k];
 }
 
+/* Where row i and column j of a dense matrix lie: their sum is the place of an element. */
+static int64_t row_at(const privlr_design *X, int64_t i) {
+    return (X->rows ? X->rows[i] : i) * X->row_stride;
+}
+
+static int64_t column_at(const privlr_design *X, int64_t j) {
+    return (X->columns ? X->columns[j] : j) * X->col_stride;
+}
+
 /* Rows as doubles, `ld` apart. */
 static void copy_rows(const privlr_design *X, int64_t first, int64_t count, ptrdiff_t ld,
                       double *restrict out) {
     const int64_t rs = X->row_stride, cs = X->col_stride;
-    if (cs == 1 && X->is_float32) {
+    if (cs == 1 && X->is_float32 && !X->columns) {
         for (int64_t i = 0; i < count; i++) {
-            const float *restrict x = (const float *)X->values + (first + i) * rs;
+            const float *restrict x = (const float *)X->values + row_at(X, first + i);
             for (int64_t j = 0; j < X->n_cols; j++)
                 out[i * ld + j] = (double)x[j];
         }
@@ -59,38 +68,59 @@ static void copy_rows(const privlr_design *X, int64_t first, int64_t count, ptrd
         if (tall) {
             for (int64_t j = 0; j < X->n_cols; j++)
                 for (int64_t i = i0; i < i1; i++)
-                    out[i * ld + j] = value_at(X, (first + i) * rs + j * cs);
+                    out[i * ld + j] = value_at(X, row_at(X, first + i) + column_at(X, j));
         } else {
             for (int64_t i = i0; i < i1; i++)
                 for (int64_t j = 0; j < X->n_cols; j++)
-                    out[i * ld + j] = value_at(X, (first + i) * rs + j * cs);
+                    out[i * ld + j] = value_at(X, row_at(X, first + i) + column_at(X, j));
         }
     }
 }
 
-void privlr_design_pack_panels(const privlr_design *X, int64_t first, int64_t count,
-                               double *panels) {
-    const int64_t width = privlr_design_width(X), rs = X->row_stride, cs = X->col_stride;
-    for (int64_t i = 0; i < count; i += LANES, panels += width * LANES) {
-        const int64_t rows = count - i < LANES ? count - i : LANES;
-        double scale[LANES] = {0.0};
-        for (int64_t k = 0; k < rows; k++)
-            scale[k] = X->row_scale ? X->row_scale[first + i + k] : 1.0;
-        const int64_t start = (first + i) * rs;
-        if (rows == LANES && !X->is_float32) {
-            const double *x = (const double *)X->values + start;
-            for (int64_t j = 0; j < X->n_cols; j++)
-                for (int64_t k = 0; k < LANES; k++)
-                    panels[j * LANES + k] = scale[k] * x[k * rs + j * cs];
-        } else {
-            for (int64_t j = 0; j < X->n_cols; j++)
-                for (int64_t k = 0; k < LANES; k++)
-                    panels[j * LANES + k] =
-                        k < rows ? scale[k] * value_at(X, start + k * rs + j * cs) : 0.0;
-        }
+/* out[j * LANES + k] = element j of the row that starts at start[k] */
+#define DEFINE_INTERLEAVE(type)                                                                    \
+    static void interleave_##type(const privlr_design *X, const int64_t *start, double *out) {     \
+        const type *row[LANES];                                                                    \
+        for (int k = 0; k < LANES; k++)                                                            \
+            row[k] = (const type *)X->values + start[k];                                           \
+        for (int64_t j = 0; j < X->n_cols; j++, out += LANES) {                                    \
+            const int64_t column = column_at(X, j);                                                \
+            for (int k = 0; k < LANES; k++)                                                        \
+                out[k] = (double)row[k][column];                                                   \
+        }                                                                                          \
+    }
+DEFINE_INTERLEAVE(double)
+DEFINE_INTERLEAVE(float)
+
+/* Rows of a narrow design and their constants, unscaled, side by side in panels of eight. */
+static void pack_panels(const privlr_design *X, int64_t first, int64_t count, double *panels) {
+    const int64_t width = privlr_design_width(X);
+    for (int64_t i = first; i < first + count; i += LANES, panels += width * LANES) {
+        const int64_t rows = first + count - i < LANES ? first + count - i : LANES;
+        int64_t start[LANES];
+        for (int64_t k = 0; k < LANES; k++)
+            start[k] = row_at(X, k < rows ? i + k : i);
+        if (X->is_float32)
+            interleave_float(X, start, panels);
+        else
+            interleave_double(X, start, panels);
         if (X->intercept != 0.0)
             for (int64_t k = 0; k < LANES; k++)
-                panels[X->n_cols * LANES + k] = scale[k] * X->intercept;
+                panels[X->n_cols * LANES + k] = X->intercept;
+        for (int64_t j = 0; j < width; j++)
+            for (int64_t k = rows; k < LANES; k++)
+                panels[j * LANES + k] = 0.0;
+    }
+}
+
+static void scale_panels(const double *row_scale, int64_t count, int64_t width, double *panels) {
+    for (int64_t i = 0; i < count; i += LANES) {
+        double scale[LANES];
+        for (int64_t k = 0; k < LANES; k++)
+            scale[k] = i + k < count ? row_scale[i + k] : 0.0;
+        for (int64_t j = 0; j < width; j++, panels += LANES)
+            for (int64_t k = 0; k < LANES; k++)
+                panels[k] *= scale[k];
     }
 }
 
@@ -101,10 +131,13 @@ privlr_view privlr_design_view(const privlr_design *X, int64_t first, int64_t co
         view.layout = PRIVLR_CSR;
     } else if (privlr_design_is_narrow(X)) {
         view.layout = PRIVLR_PANELS;
-        if (X->panels)
+        if (X->panels) {
             view.x = X->panels + first * privlr_design_width(X);
-        else
-            privlr_design_pack_panels(X, first, count, scratch);
+        } else {
+            pack_panels(X, first, count, scratch);
+            if (X->row_scale)
+                scale_panels(X->row_scale + first, count, privlr_design_width(X), scratch);
+        }
     } else if (!X->is_float32 && X->col_stride == 1) {
         view.x = (const double *)X->values + first * X->row_stride;
         view.stride = (ptrdiff_t)X->row_stride;
@@ -205,29 +238,25 @@ void privlr_design_outer(const privlr_design *X, int64_t first, int64_t count, d
     }
 }
 
-/* Where row i starts, how far apart its elements are, and how many there are. */
-static void row_extent(const privlr_design *X, int64_t i, int64_t *start, int64_t *step,
-                       int64_t *length) {
-    if (X->index_bits) {
-        const privlr_csr csr = csr_of(X);
-        *start = privlr_csr_start(&csr, i);
-        *length = privlr_csr_start(&csr, i + 1) - *start;
-        *step = 1;
-    } else {
-        *start = i * X->row_stride;
-        *length = X->n_cols;
-        *step = X->col_stride;
-    }
+/* The stored elements of row i. */
+static int64_t row_length(const privlr_design *X, int64_t i) {
+    const privlr_csr csr = csr_of(X);
+    return X->index_bits ? privlr_csr_start(&csr, i + 1) - privlr_csr_start(&csr, i) : X->n_cols;
+}
+
+static double row_value(const privlr_design *X, int64_t i, int64_t j) {
+    const privlr_csr csr = csr_of(X);
+    return value_at(X,
+                    X->index_bits ? privlr_csr_start(&csr, i) + j : row_at(X, i) + column_at(X, j));
 }
 
 /* Length of (x_i, intercept) where its square leaves the range of a double; infinite or
  * NaN where an entry is. */
 static double careful_length(const privlr_design *X, int64_t i) {
-    int64_t start, step, length;
-    row_extent(X, i, &start, &step, &length);
+    const int64_t length = row_length(X, i);
     double largest = fabs(X->intercept), total = 0.0;
     for (int64_t j = 0; j < length; j++) {
-        const double x = fabs(value_at(X, start + j * step));
+        const double x = fabs(row_value(X, i, j));
         if (!(x <= DBL_MAX))
             return x;
         largest = x > largest ? x : largest;
@@ -237,17 +266,25 @@ static double careful_length(const privlr_design *X, int64_t i) {
     int exponent;
     frexp(largest, &exponent);
     for (int64_t j = 0; j < length; j++) {
-        const double x = ldexp(value_at(X, start + j * step), -exponent);
+        const double x = ldexp(row_value(X, i, j), -exponent);
         total += x * x;
     }
     const double constant = ldexp(X->intercept, -exponent);
     return ldexp(sqrt(total + constant * constant), exponent);
 }
 
-/* out[i] = ||(x_(first + i), intercept)||^2 as it comes; scratch holds a block. */
+/* out[i] = ||(x_(first + i), intercept)||^2 as it comes, with room for count rounded up to 8;
+ * scratch holds a block, after this that of the panels of a narrow design without. */
 static void row_squares(const privlr_design *X, int64_t first, int64_t count, double *scratch,
                         double *out) {
     const size_t rows = (size_t)count, n_cols = (size_t)X->n_cols;
+    if (privlr_design_is_narrow(X)) {
+        const int64_t width = privlr_design_width(X);
+        double *panels = X->panels ? X->panels + first * width : scratch;
+        pack_panels(X, first, count, panels);
+        privlr_panels_squares((rows + LANES - 1) / LANES, (size_t)width, panels, out);
+        return;
+    }
     for (size_t i = 0; i < rows; i++)
         out[i] = X->intercept * X->intercept;
     if (X->index_bits) {
@@ -281,58 +318,92 @@ void privlr_design_prefetch(const privlr_design *X, int64_t i) {
 }
 
 static int row_is_finite(const privlr_design *X, int64_t i) {
-    int64_t start, step, length;
-    row_extent(X, i, &start, &step, &length);
+    const int64_t length = row_length(X, i);
     for (int64_t j = 0; j < length; j++)
-        if (!(fabs(value_at(X, start + j * step)) <= DBL_MAX))
+        if (!(fabs(row_value(X, i, j)) <= DBL_MAX))
             return 0;
     return 1;
 }
 
-privlr_status privlr_design_scan(const privlr_design *X, double bound, double *scratch,
-                                 double *scale_out, privlr_scan *scan) {
+static void scan_rows(privlr_scan *scan, int64_t first, int64_t count, double *scratch) {
+    const privlr_design *X = scan->X;
     /* The computed length has a relative error below (width + 4)/2 units, the
      * quotient one more; twice that covers the rounding of the margin itself. */
     const double slack = 1.0 - (double)(privlr_design_width(X) + 8) * DBL_EPSILON;
-    const double accept = bound * slack;
-    const int64_t block = privlr_design_block(X);
-    double square[BLOCK_MAX];
-    privlr_status status = PRIVLR_OK;
-    *scan = (privlr_scan){0.0, 0.0, -1, BLOCK_MAX / block};
-    if (X->index_bits && X->intercept == 0.0) {
-        const privlr_csr csr = csr_of(X);
-        if (privlr_csr_fullest_column(&csr, X->n_rows, X->n_cols, (int64_t *)scratch) <= BLOCK_MAX)
-            scan->plain_blocks = X->n_rows;
-    }
-    for (int64_t first = 0; first < X->n_rows; first += block) {
-        const int64_t count = first + block < X->n_rows ? block : X->n_rows - first;
-        row_squares(X, first, count, scratch, square);
-        for (int64_t i = 0; i < count; i++) {
-            double length = square[i] <= DBL_MAX && square[i] >= DBL_MIN
-                                ? sqrt(square[i])
-                                : careful_length(X, first + i);
-            if (scale_out) {
-                /* An overflowing length of finite entries is infinite too. */
-                if (!(length <= DBL_MAX) && !row_is_finite(X, first + i)) {
-                    scan->bad_row = first + i;
-                    return PRIVLR_NONFINITE;
-                }
-                /* bound/DBL_MAX/2 stands in for a length that no double can hold. */
-                double factor = length <= accept ? 1.0
-                                : length <= DBL_MAX
-                                    ? accept / length
-                                    : accept / DBL_MAX / (2.0 * sqrt((double)(X->n_cols + 1)));
-                if (length > EXTREME_LENGTH) {
-                    status = PRIVLR_EXTREME;
-                    factor = -factor;
-                }
-                scale_out[first + i] = factor;
-                length = length <= accept ? length : bound;
+    const double accept = scan->bound * slack;
+    double square[BLOCK_MAX], lengths[BLOCK_MAX], factors[BLOCK_MAX];
+    row_squares(X, first, count, scratch, square);
+    for (int64_t i = count; i % LANES; i++)
+        square[i] = 0.0;
+    privlr_rows_factors((size_t)(count + LANES - 1) / LANES * LANES, accept, square, lengths,
+                        factors);
+    for (int64_t i = 0; i < count; i++) {
+        const int ordinary = square[i] <= DBL_MAX && square[i] >= DBL_MIN;
+        double length = ordinary ? lengths[i] : careful_length(X, first + i);
+        if (scan->scale_out) {
+            /* An overflowing length of finite entries is infinite too. */
+            if (!(length <= DBL_MAX) && !row_is_finite(X, first + i)) {
+                scan->bad_row = first + i;
+                scan->status = PRIVLR_NONFINITE;
+                return;
             }
-            if (!(isnan(scan->longest) || scan->longest >= length))
-                scan->longest = length;
-            scan->square_sum += length * length;
+            /* bound/DBL_MAX/2 stands in for a length that no double can hold. */
+            double factor = ordinary           ? factors[i]
+                            : length <= accept ? 1.0
+                            : length <= DBL_MAX
+                                ? accept / length
+                                : accept / DBL_MAX / (2.0 * sqrt((double)(X->n_cols + 1)));
+            if (length > EXTREME_LENGTH) {
+                scan->status = PRIVLR_EXTREME;
+                factor = -factor;
+            }
+            scan->scale_out[first + i] = factor;
+            length = length <= accept ? length : scan->bound;
+        }
+        if (!(isnan(scan->longest) || scan->longest >= length))
+            scan->longest = length;
+        scan->square_sum += length * length;
+    }
+    if (X->panels && scan->scale_out)
+        scale_panels(scan->scale_out + first, count, privlr_design_width(X),
+                     X->panels + first * privlr_design_width(X));
+}
+
+/* Asks for whole rows of the matrix that designs are cut from, if they use `columns` of it and
+ * leave no more than as many. */
+static void prefetch_rows(const privlr_design *X, int64_t columns, int64_t first, int64_t count) {
+    const int64_t size = X->is_float32 ? sizeof(float) : sizeof(double);
+    if (X->col_stride != 1 || X->row_stride > 2 * columns)
+        return;
+    for (int64_t i = first; i < first + count && i < X->n_rows; i++)
+        for (int64_t byte = 0; byte < X->row_stride * size; byte += 64)
+            __builtin_prefetch((const char *)X->values + row_at(X, i) * size + byte);
+}
+
+void privlr_design_scan(privlr_scan *scans, int64_t n_scans, double *scratch) {
+    const int64_t n_rows = scans->X->n_rows, block = privlr_design_block(scans->X);
+    int64_t columns = 0;
+    for (privlr_scan *scan = scans; scan < scans + n_scans; scan++) {
+        const privlr_design *X = scan->X;
+        columns += X->n_cols;
+        *scan = (privlr_scan){X,   scan->bound, scan->scale_out,  PRIVLR_OK, 0.0,
+                              0.0, -1,          BLOCK_MAX / block};
+        if (X->index_bits && X->intercept == 0.0) {
+            const privlr_csr csr = csr_of(X);
+            if (privlr_csr_fullest_column(&csr, X->n_rows, X->n_cols, (int64_t *)scratch) <=
+                BLOCK_MAX)
+                scan->plain_blocks = X->n_rows;
         }
     }
-    return status;
+    /* Several designs share each small block's trip from memory; half a dozen rows of theirs
+     * look to the processor like no stream that it would fetch ahead. */
+    const int64_t step = n_scans > 1 ? NARROW_BLOCK / 2 : block;
+    for (int64_t first = 0; first < n_rows; first += step) {
+        const int64_t count = first + step < n_rows ? step : n_rows - first;
+        if (n_scans > 1)
+            prefetch_rows(scans->X, columns, first + step, step);
+        for (privlr_scan *scan = scans; scan < scans + n_scans; scan++)
+            if (scan->status != PRIVLR_NONFINITE)
+                scan_rows(scan, first, count, scratch);
+    }
 }

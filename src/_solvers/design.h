@@ -17,12 +17,13 @@ typedef struct {
     const void *values;     /* float64 or float32; CSR data if index_bits != 0 */
     int is_float32;
     int64_t row_stride, col_stride; /* dense, in elements; any sign */
+    const int64_t *rows, *columns;  /* narrow: those of the matrix that count; NULL: all */
     const void *indices, *indptr;   /* CSR */
     int index_bits;                 /* 32 or 64 for CSR, 0 for dense */
     int64_t n_entries;              /* stored */
     const double *row_scale;        /* NULL: every factor is 1 */
     double intercept;               /* 0: no constant column */
-    const double *panels;           /* all of a narrow design, packed; or NULL */
+    double *panels;                 /* a narrow design: room for all rows; filled by the scan */
     double square_sum;              /* of the rows' lengths, after scaling; see scan */
     int64_t plain_blocks;           /* see scan; 1 is always right */
 } privlr_design;
@@ -81,11 +82,11 @@ void privlr_design_pack(const privlr_design *X, int64_t first, int64_t count, co
 void privlr_design_outer(const privlr_design *X, int64_t first, int64_t count, double *h,
                          double *upper);
 
-/* Rows first .. first + count - 1 of a narrow design, side by side in panels of eight. */
-void privlr_design_pack_panels(const privlr_design *X, int64_t first, int64_t count,
-                               double *panels);
-
 typedef struct {
+    const privlr_design *X; /* row_scale is not looked at */
+    double bound;           /* to which rows are clipped; unless scale_out is NULL */
+    double *scale_out;
+    privlr_status status;
     double longest;    /* length of the longest row after scaling; infinite or NaN if one is */
     double square_sum; /* of all lengths */
     int64_t bad_row;   /* the first with a NaN or an infinity, else -1; only with a bound */
@@ -94,11 +95,12 @@ typedef struct {
     int64_t plain_blocks;
 } privlr_scan;
 
-/* One look at every row. With bound > 0 it sets scale_out[i] to the largest convenient factor
- * <= 1 with ||scale_out[i] (x_i, intercept)|| <= bound in exact arithmetic. PRIVLR_NONFINITE:
- * see bad_row. PRIVLR_EXTREME means that products with some rows could overflow: scale_out is
- * complete, and negative for those. Without a bound it cannot fail. */
-privlr_status privlr_design_scan(const privlr_design *X, double bound, double *scratch,
-                                 double *scale_out, privlr_scan *scan);
+/* One look at every row of designs of equally many rows, of which all are narrow if there are
+ * several: together they read each row from memory once. Sets scale_out[i] to the largest
+ * convenient factor <= 1 with ||scale_out[i] (x_i, intercept)|| <= bound in exact arithmetic,
+ * and fills the panels. PRIVLR_NONFINITE: see bad_row. PRIVLR_EXTREME means that products with
+ * some rows could overflow: scale_out is complete, and negative for those. Without scale_out
+ * it cannot fail. scratch is for the one of them that needs most. */
+void privlr_design_scan(privlr_scan *scans, int64_t n_scans, double *scratch);
 
 #endif

@@ -24,7 +24,9 @@ typedef struct {
     void (*dots)(size_t, size_t, const double *, ptrdiff_t, const double *, double *);
     void (*sums)(size_t, size_t, const double *, ptrdiff_t, const double *, double *);
     void (*squares)(size_t, size_t, const double *, ptrdiff_t, double *);
+    void (*factors)(size_t, double, const double *, double *, double *);
     void (*panels_dots)(size_t, size_t, const double *, const double *, double *);
+    void (*panels_squares)(size_t, size_t, const double *, double *);
     void (*panels_sums)(size_t, size_t, const double *, const double *, double *);
     void (*panels_outer)(size_t, size_t, const double *, const double *, double *);
     void (*chacha20_blocks)(const uint32_t *, uint64_t, uint64_t *);
@@ -42,7 +44,9 @@ typedef struct {
      privlr_rows_dots_##variant,                                                                   \
      privlr_rows_sums_##variant,                                                                   \
      privlr_rows_squares_##variant,                                                                \
+     privlr_rows_factors_##variant,                                                                \
      privlr_panels_dots_##variant,                                                                 \
+     privlr_panels_squares_##variant,                                                              \
      privlr_panels_sums_##variant,                                                                 \
      privlr_panels_outer_##variant,                                                                \
      privlr_chacha20_blocks_##variant,                                                             \
@@ -116,9 +120,18 @@ void privlr_rows_squares(size_t rows, size_t length, const double *x, ptrdiff_t 
     chosen->squares(rows, length, x, stride, out);
 }
 
+void privlr_rows_factors(size_t n, double most, const double *square, double *length,
+                         double *factor) {
+    chosen->factors(n, most, square, length, factor);
+}
+
 void privlr_panels_dots(size_t panels, size_t length, const double *p, const double *w,
                         double *out) {
     chosen->panels_dots(panels, length, p, w, out);
+}
+
+void privlr_panels_squares(size_t panels, size_t length, const double *p, double *out) {
+    chosen->panels_squares(panels, length, p, out);
 }
 
 void privlr_panels_sums(size_t panels, size_t length, const double *p, const double *c,

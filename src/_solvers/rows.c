@@ -1,3 +1,5 @@
+#include <math.h>
+
 #include "kernels.h"
 #include "lanes.h"
 
@@ -108,6 +110,25 @@ void PRIVLR_KERNEL(privlr_panels_dots)(size_t panels, size_t length, const doubl
         for (size_t j = 0; j < length; j++)
             a = lanes_add(a, lanes_scale(lanes_load(p + j * PRIVLR_LANES), w[j]));
         lanes_store(out + i * PRIVLR_LANES, a);
+    }
+}
+
+void PRIVLR_KERNEL(privlr_panels_squares)(size_t panels, size_t length, const double *p,
+                                          double *out) {
+    for (size_t i = 0; i < panels; i++) {
+        lanes sum = lanes_zero();
+        for (size_t j = 0; j < length; j++, p += PRIVLR_LANES)
+            sum = multiply_add(sum, p, lanes_load(p));
+        lanes_store(out + i * PRIVLR_LANES, sum);
+    }
+}
+
+void PRIVLR_KERNEL(privlr_rows_factors)(size_t n, double most, const double *restrict square,
+                                        double *restrict length, double *restrict factor) {
+    for (size_t i = 0; i < n; i++) {
+        length[i] = sqrt(square[i]);
+        const double least = length[i] <= most ? 1.0 : length[i];
+        factor[i] = (length[i] <= most ? 1.0 : most) / least;
     }
 }
 

@@ -29,6 +29,11 @@ void privlr_panels_dots(size_t panels, size_t length, const double *p, const dou
                         double *out);
 void privlr_panels_sums(size_t panels, size_t length, const double *p, const double *c,
                         double *out);
+void privlr_panels_squares(size_t panels, size_t length, const double *p, double *out);
+
+/* length[i] = sqrt(square[i]); factor[i] = min(1, most / length[i]); n is a multiple of 8 */
+void privlr_rows_factors(size_t n, double most, const double *square, double *length,
+                         double *factor);
 
 /* upper triangle (column-major) += sum_i h[i] x[i, :] x[i, :]'; at most 32 panels */
 void privlr_panels_outer(size_t panels, size_t length, const double *p, const double *h,

@@ -9,6 +9,7 @@ from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport free, malloc
 
 LOSSES = ("logistic", "capped")
+NARROW = PRIVLR_NARROW
 cdef enum:
     PACKED_MAX = 1 << 19  # doubles; a larger design is packed block by block in every pass
 
@@ -66,9 +67,12 @@ cdef class Design:
     shape : (int, int)
     intercept : float, default=0.0
         Value of the appended column; 0 for none.
+    rows, columns : ndarray of int64 or None
+        Those of a dense X that the design consists of, in this order, if it is narrow.
     """
 
-    def __init__(self, X, shape, double intercept=0.0):
+    def __init__(self, X, shape, double intercept=0.0, *, const int64_t[::1] rows=None,
+                 const int64_t[::1] columns=None):
         cdef const double[:, :] dense64
         cdef const float[:, :] dense32
         cdef const double[::1] data64
@@ -83,6 +87,8 @@ cdef class Design:
         self.X.n_rows, self.X.n_cols = shape
         self.X.intercept = intercept
         self.X.row_scale = NULL
+        self.X.rows = NULL
+        self.X.columns = NULL
         self.X.panels = NULL
         self.X.square_sum = 0.0
         self.X.plain_blocks = 1
@@ -113,7 +119,17 @@ cdef class Design:
                     self.X.indices = &index64[0]
             return
         self.X.index_bits = 0
-        self.X.n_entries = X.size
+        self.X.n_entries = self.X.n_rows * self.X.n_cols
+        if rows is not None and columns is not None:
+            if shape != (rows.shape[0], columns.shape[0]) or not self.is_narrow:
+                raise ValueError("rows and columns must make up a narrow design of this shape")
+            for places, size in ((rows, X.shape[0]), (columns, X.shape[1])):
+                if np.min(places) < 0 or np.max(places) >= size:
+                    raise ValueError("rows and columns must exist")
+            self.rows = rows
+            self.columns = columns
+            self.X.rows = &rows[0]
+            self.X.columns = &columns[0]
         self.X.is_float32 = X.dtype == np.float32
         if self.X.is_float32:
             dense32 = X
@@ -125,37 +141,23 @@ cdef class Design:
         self.X.row_stride = X.strides[0] // X.itemsize if X.shape[0] > 1 else X.shape[1]
         self.X.col_stride = X.strides[1] // X.itemsize if X.shape[1] > 1 else 1
 
-    cdef void look(self, double bound, double *scale_out, privlr_status *status,
-                   privlr_scan *scan) except *:
-        """One scan of the rows."""
-        cdef double *scratch = <double *>malloc(privlr_design_scratch(&self.X) * sizeof(double))
-        if scratch == NULL:
-            raise MemoryError
-        with nogil:
-            status[0] = privlr_design_scan(&self.X, bound, scratch, scale_out, scan)
-            free(scratch)
-        self.X.row_scale = scale_out
-        self.X.square_sum = scan.square_sum
-        self.X.plain_blocks = scan.plain_blocks
-        self.length = scan.longest
-        self.seen = True
-
-    cdef void pack(self) except *:
-        """Lay a narrow design out for the passes of a solve, unless it is large."""
+    cdef int64_t panel_size(self) noexcept:
+        """Doubles that hold a narrow design, unless it is so large that passes pack it."""
         cdef int64_t size = (self.X.n_rows + 7) // 8 * 8 * privlr_design_width(&self.X)
-        cdef double[::1] panels
-        if self.packed is None and privlr_design_is_narrow(&self.X) and size <= PACKED_MAX:
-            self.packed = panels = np.empty(size)
-            privlr_design_pack_panels(&self.X, 0, self.X.n_rows, &panels[0])
-            self.X.panels = &panels[0]
+        if not privlr_design_is_narrow(&self.X) or size > PACKED_MAX and self.X.rows == NULL:
+            return 0
+        return size
 
     def longest(self):
         """Length of the longest row after clipping; infinite or NaN if one is not finite."""
-        cdef privlr_scan scan
-        cdef privlr_status status
         if not self.seen:
-            self.look(0.0, NULL, &status, &scan)
+            scan([self])
         return self.length
+
+    @property
+    def is_narrow(self):
+        """Whether its rows are so short that the kernels take them in panels of eight."""
+        return bool(privlr_design_is_narrow(&self.X))
 
     @property
     def shape(self):
@@ -175,24 +177,6 @@ cdef class Design:
     def block(self):
         """Rows that a pass sums up before it turns to compensated addition."""
         return privlr_design_block(&self.X)
-
-    def clip(self, double bound):
-        """Set the row factors so that no row is longer than `bound`.
-
-        Returns
-        -------
-        status : str
-            "converged", "nonfinite" or "extreme"; see ``design.h``.
-        row : int
-            The first row that holds a NaN or an infinity, else -1.
-        """
-        scale = np.empty(self.X.n_rows)
-        cdef double[::1] view = scale
-        cdef privlr_scan scan
-        cdef privlr_status status
-        self.row_scale = scale
-        self.look(bound, &view[0], &status, &scan)
-        return STATUS[status], scan.bad_row
 
     def dots(self, const double[::1] w):
         """The raw predictions, shape (n,)."""
@@ -214,6 +198,67 @@ cdef class Design:
                 first += count
             free(scratch)
         return padded[:self.X.n_rows]
+
+
+def scan(list designs, bounds=None):
+    """Look at all rows once, and set their factors where there is a bound.
+
+    Parameters
+    ----------
+    designs : list of Design
+        Not yet looked at. Several must be narrow and have equally many rows; one that takes
+        all columns or another's share of the same rows costs no further read of the memory.
+    bounds : sequence of float or None
+        What no row of each design is to exceed in length.
+
+    Returns
+    -------
+    list of str
+        "converged", "nonfinite" or "extreme" for each; see ``design.h``.
+    """
+    cdef Design design
+    cdef size_t scratch_size = 0
+    cdef int64_t k, n = len(designs), total = 0, start = 0
+    cdef double[::1] view
+    for design in designs:
+        if design.seen or n > 1 and not design.is_narrow or (
+                design.X.n_rows != (<Design>designs[0]).X.n_rows):
+            raise ValueError("designs must be new, and several narrow and of equal height")
+        scratch_size = max(scratch_size, privlr_design_scratch(&design.X))
+        total += design.panel_size()
+    # In one piece of memory, which the system gives in larger pages than it would many.
+    panels = np.empty(total)
+    cdef privlr_scan *scans = <privlr_scan *>malloc(n * sizeof(privlr_scan))
+    cdef double *scratch = <double *>malloc(scratch_size * sizeof(double))
+    if scratch == NULL or scans == NULL:
+        free(scans)
+        free(scratch)
+        raise MemoryError
+    try:
+        for k, design in enumerate(designs):
+            scans[k].X = &design.X
+            scans[k].bound = 0.0
+            scans[k].scale_out = NULL
+            if design.panel_size() > 0:
+                design.packed = view = panels[start:start + design.panel_size()]
+                design.X.panels = &view[0]
+                start += view.shape[0]
+            if bounds is not None:
+                design.row_scale = view = np.empty(design.X.n_rows)
+                scans[k].bound = bounds[k]
+                scans[k].scale_out = &view[0]
+        with nogil:
+            privlr_design_scan(scans, n, scratch)
+        for k, design in enumerate(designs):
+            design.X.row_scale = scans[k].scale_out
+            design.X.square_sum = scans[k].square_sum
+            design.X.plain_blocks = scans[k].plain_blocks
+            design.length = scans[k].longest
+            design.seen = True
+        return [STATUS[scans[k].status] for k in range(n)]
+    finally:
+        free(scans)
+        free(scratch)
 
 
 cdef class Team:
@@ -294,7 +339,6 @@ cdef class Objective:
             raise ValueError("prior_mean and linear must match the columns of the design")
         self.design = design
         self.arrays = (y, sample_weight, offset, prior_mean, linear)
-        design.pack()
         self.f.X = design.X
         self.f.y = &y[0]
         self.f.sample_weight = optional(sample_weight)

@@ -34,8 +34,8 @@ static privlr_status look(privlr_design *X) {
     double *scratch = malloc(privlr_design_scratch(X) * sizeof *scratch);
     if (!scratch)
         return PRIVLR_NO_MEMORY;
-    privlr_scan scan;
-    privlr_design_scan(X, 0.0, scratch, NULL, &scan);
+    privlr_scan scan = {.X = X};
+    privlr_design_scan(&scan, 1, scratch);
     free(scratch);
     X->square_sum = scan.square_sum;
     X->plain_blocks = scan.plain_blocks;

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from privlr._solvers import solve as kernels
 from privlr.exceptions import InvalidParameterError
 
-__all__ = ["make_design", "thread_count", "well_formed"]
+__all__ = ["make_design", "make_designs", "thread_count", "well_formed"]
 
 #: Rows beyond 1e150 (EXTREME_LENGTH in design.c) are brought to this length before clipping.
 SAFE_LENGTH = 1e120
@@ -116,26 +118,90 @@ def make_design(
             _refuse_nonfinite(parts)
             raise InvalidParameterError("X", "rows of length below 1e308", longest)
     else:
-        status, _ = design.clip(data_norm)
+        (status,) = kernels.scan([design], [data_norm])
         if status == "nonfinite":
             _refuse_nonfinite(parts)
         if status == "extreme":
             # Products with such rows overflow before their factors can act on them. They
             # alone are scaled, in a copy, so that no row's fate depends on another row; to a
             # length that leaves the constant as little as it had.
-            design.clip(SAFE_LENGTH)
-            assert design.row_scale is not None
-            factor = np.where(design.row_scale < 0.0, -design.row_scale, 1.0)
+            safe = kernels.Design(parts, shape, intercept)
+            kernels.scan([safe], [SAFE_LENGTH])
+            assert safe.row_scale is not None
+            factor = np.where(safe.row_scale < 0.0, -safe.row_scale, 1.0)
             if isinstance(parts, tuple):
                 data, indices, indptr = parts
                 parts = (data * np.repeat(factor, np.diff(indptr)), indices, indptr)
             else:
                 parts = parts * factor[:, None]
             design = kernels.Design(parts, shape, intercept)
-            design.clip(data_norm)
+            kernels.scan([design], [data_norm])
     if design.work >= THREADED_WORK:
         design.n_threads = thread_count(n_jobs)
     return design
+
+
+def make_designs(
+    X: Any,
+    rows: NDArray[np.intp],
+    columns: Sequence[NDArray[np.intp]],
+    *,
+    intercept: float,
+    data_norms: Sequence[float],
+) -> list[kernels.Design]:
+    """Wrap groups of columns of some rows, each clipped on its own.
+
+    Parameters
+    ----------
+    X : ndarray or CSR matrix of shape (n, d)
+        All rows and columns.
+    rows : ndarray of int
+        Those that every design has.
+    columns : sequence of ndarray of int
+        Those of each.
+    intercept : float
+        As in :func:`make_design`, of all.
+    data_norms : sequence of float
+        As in :func:`make_design`, of each.
+
+    Returns
+    -------
+    list of Design
+        Bit for bit those of `make_design` with a copy of these rows and columns.
+
+    Raises
+    ------
+    InvalidParameterError
+        X holds a NaN or an infinity there.
+    """
+
+    def _alone(k: int) -> kernels.Design:
+        own = X
+        # Columns first: they are few. Neither step copies what is all there.
+        if not np.array_equal(columns[k], np.arange(X.shape[1])):
+            own = own[:, columns[k]]
+        if len(rows) < X.shape[0]:
+            own = own[rows]
+        return make_design(own, intercept=intercept, data_norm=data_norms[k])
+
+    everyone = range(len(columns))
+    if sp.issparse(X) or max(map(len, columns)) + (intercept != 0.0) > kernels.NARROW:
+        return [_alone(k) for k in everyone]
+    # A pass over X for each group would take longer than the solves.
+    native = _native_dense(X)
+    places = rows.astype(np.int64, copy=False)
+    designs = [
+        kernels.Design(
+            native,
+            (len(rows), len(own)),
+            intercept,
+            rows=places,
+            columns=own.astype(np.int64, copy=False),
+        )
+        for own in columns
+    ]
+    found = kernels.scan(designs, data_norms)
+    return [_alone(k) if found[k] != "converged" else designs[k] for k in everyone]
 
 
 def _refuse_nonfinite(parts: Any) -> None:

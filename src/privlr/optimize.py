@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from privlr._solvers import loss, prox
 from privlr._solvers import solve as kernels
 from privlr._validation import check_n_jobs, check_positive
-from privlr.design import make_design, thread_count, well_formed
+from privlr.design import make_design, make_designs, thread_count, well_formed
 from privlr.exceptions import InvalidParameterError
 from privlr.objective import Accuracy, Problem
 
@@ -23,6 +23,7 @@ __all__ = [
     "logistic_prox",
     "loss_gradient",
     "make_design",
+    "make_designs",
     "minimize",
     "minimize_many",
     "simd_level",

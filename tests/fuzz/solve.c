@@ -124,12 +124,11 @@ static void solve_design(privlr_design X, double bound, privlr_objective f, doub
                          int use_metric) {
     double w[MOST_COLUMNS + 1] = {0.0}, gradient[MOST_COLUMNS + 1], scale[MOST_ROWS];
     double *scratch = malloc(privlr_design_scratch(&X) * sizeof *scratch);
-    privlr_scan scan;
+    privlr_scan scan = {.X = &X, .bound = bound, .scale_out = bound > 0.0 ? scale : NULL};
     REQUIRE(scratch);
-    const privlr_status seen =
-        privlr_design_scan(&X, bound, scratch, bound > 0.0 ? scale : NULL, &scan);
+    privlr_design_scan(&scan, 1, scratch);
     free(scratch);
-    if (seen != PRIVLR_OK || !isfinite(scan.square_sum))
+    if (scan.status != PRIVLR_OK || !isfinite(scan.square_sum))
         return;
     X.row_scale = bound > 0.0 ? scale : NULL;
     X.square_sum = scan.square_sum;

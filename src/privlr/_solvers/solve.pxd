@@ -20,13 +20,15 @@ cdef extern from "minimize.h" nogil:
         int is_float32
         int64_t row_stride
         int64_t col_stride
+        const int64_t *rows
+        const int64_t *columns
         const void *indices
         const void *indptr
         int index_bits
         int64_t n_entries
         const double *row_scale
         double intercept
-        const double *panels
+        double *panels
         double square_sum
         int64_t plain_blocks
 
@@ -34,10 +36,16 @@ cdef extern from "minimize.h" nogil:
         int64_t first
 
     ctypedef struct privlr_scan:
+        const privlr_design *X
+        double bound
+        double *scale_out
+        privlr_status status
         double longest
         double square_sum
         int64_t bad_row
         int64_t plain_blocks
+
+    enum: PRIVLR_NARROW
 
     int64_t privlr_design_width(const privlr_design *X)
     int privlr_design_is_narrow(const privlr_design *X)
@@ -47,10 +55,7 @@ cdef extern from "minimize.h" nogil:
                                    double *scratch)
     void privlr_design_dots(const privlr_design *X, const privlr_view *view, const double *w,
                             double *out)
-    void privlr_design_pack_panels(const privlr_design *X, int64_t first, int64_t count,
-                                   double *panels)
-    privlr_status privlr_design_scan(const privlr_design *X, double bound, double *scratch,
-                                     double *scale_out, privlr_scan *scan)
+    void privlr_design_scan(privlr_scan *scans, int64_t n_scans, double *scratch)
 
     ctypedef struct privlr_team:
         pass
@@ -136,11 +141,10 @@ cdef inline void blas_init(privlr_blas *blas) noexcept nogil:
 cdef class Design:
     cdef privlr_design X
     cdef object owner, packed
+    cdef const int64_t[::1] rows, columns
     cdef readonly object row_scale
     cdef readonly double intercept
     cdef public int n_threads
     cdef double length
     cdef bint seen
-    cdef void look(self, double bound, double *scale_out, privlr_status *status,
-                   privlr_scan *scan) except *
-    cdef void pack(self) except *
+    cdef int64_t panel_size(self) noexcept

@@ -1,9 +1,11 @@
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 LOSSES: tuple[str, ...]
+NARROW: int
 STATUS: dict[int, str]
 
 def csr_form(indices: NDArray[Any], indptr: NDArray[Any], n_cols: int) -> str: ...
@@ -12,7 +14,17 @@ class Design:
     row_scale: NDArray[np.float64] | None
     intercept: float
     n_threads: int
-    def __init__(self, X: Any, shape: tuple[int, int], intercept: float = 0.0) -> None: ...
+    def __init__(
+        self,
+        X: Any,
+        shape: tuple[int, int],
+        intercept: float = 0.0,
+        *,
+        rows: NDArray[np.int64] | None = None,
+        columns: NDArray[np.int64] | None = None,
+    ) -> None: ...
+    @property
+    def is_narrow(self) -> bool: ...
     @property
     def shape(self) -> tuple[int, int]: ...
     @property
@@ -22,8 +34,9 @@ class Design:
     @property
     def block(self) -> int: ...
     def longest(self) -> float: ...
-    def clip(self, bound: float) -> tuple[str, int]: ...
     def dots(self, w: NDArray[np.float64]) -> NDArray[np.float64]: ...
+
+def scan(designs: list[Design], bounds: Sequence[float] | None = None) -> list[str]: ...
 
 class Metric:
     @property

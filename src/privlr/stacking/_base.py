@@ -185,14 +185,19 @@ class StackingClassifier(ClassifierMixin, BaseEstimator):
                 ensure_all_finite=False,
             )
         X = well_formed(X)
-        # All of it: rows of the upper level are read only when the lower one is released.
-        if not np.isfinite(X.data if sparse.issparse(X) else X).all():
-            raise InvalidParameterError("X", "finite", "NaN or infinity")
         check_classification_targets(y)
         classes = declared_classes(self.classes, y)
         labels = encode_labels(y, classes)
         planned = self._plan(X.shape[0], X.shape[1], len(classes), classes)
         clipped = designs(planned.parts, X)
+        high = None if planned.levels.high_rows is None else X[planned.levels.high_rows]
+        read = set().union(*(part.group.columns.tolist() for part in planned.parts))
+        # Designs looked at theirs; these are read only when the lower level is paid for, or never.
+        unseen = X if len(read) < X.shape[1] else high
+        if unseen is not None:
+            values = unseen.data if sparse.issparse(unseen) else unseen
+            if not np.isfinite(values).all():
+                raise InvalidParameterError("X", "finite", "NaN or infinity")
         source = random_source(self.random_state)
         record = replace(planned.record, notes=(*self._source_notes(), *preprocessing_notes()))
         if source.seed is not None:
@@ -212,7 +217,7 @@ class StackingClassifier(ClassifierMixin, BaseEstimator):
             delayed(part.fit)(clipped.pop(0), labels, source)
             for part in planned.parts
         )
-        release = self._high_level(planned, models, X, labels, source)
+        release = self._high_level(planned, models, high, labels, source)
         # Nothing is stored before all is released, so that no attribute is of another fit.
         for name in ("coef_", "intercept_", "high_level_privacy_"):
             self.__dict__.pop(name, None)
@@ -239,7 +244,6 @@ class StackingClassifier(ClassifierMixin, BaseEstimator):
     ) -> Release | None:
         if planned.high is None:
             return None
-        rows = planned.levels.high_rows
         prior = None
         if not self._published:
             prior = high_level_prior(
@@ -248,13 +252,13 @@ class StackingClassifier(ClassifierMixin, BaseEstimator):
                 longest=prior_bound(planned.parts),
             )
         design = make_design(
-            meta_features(models, X[rows], self._published),
+            meta_features(models, X, self._published),
             intercept=1.0 if self.fit_intercept else 0.0,
             data_norm=META_NORM,
         )
         return objective_perturbation(
             design,
-            labels[rows],
+            labels[planned.levels.high_rows],
             planned.high,
             prior_mean=prior,
             random=source.at("high level"),

@@ -9,12 +9,11 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from privlr.mechanisms import LATTICE_SHARE, Plan, RandomSource, certify, objective_perturbation
 from privlr.objective import Accuracy
-from privlr.optimize import make_design
+from privlr.optimize import make_designs
 from privlr.privacy import (
     Charge,
     PrivacyRecord,
@@ -25,9 +24,6 @@ from privlr.privacy import (
 from privlr.stacking._partition import FeatureGroup, Index
 
 __all__ = ["LowLevelModel", "Part", "designs", "plan_groups"]
-
-#: Entries of a block of rows that stays in the second-level cache while it is cut up.
-BLOCK_ENTRIES = 2**16
 
 Array = NDArray[np.float64]
 
@@ -76,21 +72,15 @@ class LowLevelModel:
         ndarray of shape (n_samples, n_outputs)
             Each a function of its own row and of the model; float64.
         """
-        rows = X[:, self.columns].astype(np.float64)
-        # Row by row, so that neither squares nor products of a long row overflow.
-        if sp.issparse(rows):
-            peak = np.maximum(abs(rows).max(axis=1).toarray().ravel(), 1.0)
-            rows = sp.diags_array(1 / peak) @ rows
-            squares = rows.multiply(rows).sum(axis=1)
-        else:
-            peak = np.maximum(np.abs(rows).max(axis=1), 1.0)
-            rows /= peak[:, None]
-            squares = np.einsum("ij,ij->i", rows, rows)
-        squares = np.asarray(squares).ravel() + (self.has_intercept / peak) ** 2
-        factor = self.data_norm / np.maximum(np.sqrt(squares), self.data_norm / peak)
-        raw: Array = np.asarray(rows @ self.coef_.T) + self.intercept_ / peak[:, None]
-        raw *= factor[:, None]
-        return raw
+        (design,) = make_designs(
+            X,
+            np.arange(X.shape[0]),
+            [self.columns],
+            intercept=1.0 if self.has_intercept else 0.0,
+            data_norms=[self.data_norm],
+        )
+        coef = np.column_stack([self.coef_, self.intercept_])[:, : design.width]
+        return np.column_stack([design.dots(w) for w in np.ascontiguousarray(coef)])
 
     @property
     def reach(self) -> float:
@@ -145,19 +135,7 @@ class Part:
         InvalidParameterError
             X holds a NaN or an infinity there.
         """
-        # Columns first: they are few. Neither step copies what is all there.
-        if not np.array_equal(self.group.columns, np.arange(X.shape[1])):
-            X = X[:, self.group.columns]
-        if len(self.rows) < X.shape[0]:
-            X = X[self.rows]
-        return self._clipped(X)
-
-    def _clipped(self, own: Any) -> Any:
-        return make_design(
-            own,
-            intercept=1.0 if self.intercept else 0.0,
-            data_norm=self.plan.accuracy.data_norm,
-        )
+        return designs([self], X)[0]
 
     def fit(self, design: Any, labels: Array, random: RandomSource) -> LowLevelModel:
         """Run the mechanism.
@@ -223,23 +201,15 @@ def designs(parts: Sequence[Part], X: Any) -> list[Any]:
         X holds a NaN or an infinity there.
     """
     rows = parts[0].rows
-    together = len(parts) > 1 and all(part.rows is rows for part in parts)
-    if sp.issparse(X) or not (together and X.flags.c_contiguous):
+    if any(part.rows is not rows for part in parts):
         return [part.design(X) for part in parts]
-    # All groups are cut out of a block of rows while it is in the cache: a pass over X for
-    # each of them would take longer than the solves.
-    # In one piece of memory, which the system gives in larger pages than it would many.
-    ends = len(rows) * np.cumsum([len(part.group.columns) for part in parts])
-    pieces = np.split(np.empty(ends[-1], X.dtype), ends[:-1])
-    cuts = [piece.reshape(len(rows), -1) for piece in pieces]
-    step = max(1, BLOCK_ENTRIES // X.shape[1])
-    for start in range(0, len(rows), step):
-        stop = start + step
-        block = X[rows[start:stop]]
-        for part, cut in zip(parts, cuts, strict=True):
-            # "clip" changes no index, as all exist, and lets numpy write in place.
-            np.take(block, part.group.columns, axis=1, out=cut[start:stop], mode="clip")
-    return [part._clipped(cut) for part, cut in zip(parts, cuts, strict=True)]
+    return make_designs(
+        X,
+        rows,
+        [part.group.columns for part in parts],
+        intercept=1.0 if parts[0].intercept else 0.0,
+        data_norms=[part.plan.accuracy.data_norm for part in parts],
+    )
 
 
 def plan_groups(

@@ -61,7 +61,9 @@ def split_rows(n_samples: int, sizes: Sequence[int], seed: Any) -> tuple[Index, 
     if min(sizes) < 1:
         raise InvalidParameterError("X", f"of enough rows for {len(sizes)} parts", n_samples)
     order = np.random.default_rng(seed).permutation(n_samples)
-    return tuple(np.sort(part) for part in np.split(order, np.cumsum(sizes)[:-1]))
+    part = np.empty(n_samples, dtype=np.intp)
+    part[order] = np.repeat(np.arange(len(sizes)), sizes)
+    return tuple(np.flatnonzero(part == k) for k in range(len(sizes)))
 
 
 def normalized(values: Sequence[float]) -> tuple[float, ...]:
