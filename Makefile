@@ -22,7 +22,7 @@ dependencies = $(UV) -r pyproject.toml $(addprefix --extra ,$(subst $(comma), ,$
 package = $(UV) --no-build-isolation --no-deps --reinstall-package privlr $(1) . \
     || $(PIP) --no-build-isolation --no-deps $(1) .
 
-.PHONY: demo test test-slow test-federated lint bench asan coverage fuzz docs oldest clean
+.PHONY: demo test test-slow test-federated lint bench asan coverage fuzz valgrind docs oldest clean
 
 demo: $(VENV)/demo.stamp $(VENV)/package.stamp
 	$(BIN)/privlr demo
@@ -96,6 +96,16 @@ fuzz-%:
 	    src/_solvers/*.c tests/fuzz/$*.c -lm -o build/fuzz/$*.out
 	build/fuzz/$*.out -max_total_time=$(FUZZ_SECONDS) -max_len=4096 -artifact_prefix=build/fuzz/ \
 	    build/fuzz/$*
+
+# The same with pseudo-random input, VALGRIND_RUNS for each target, without clang.
+VALGRIND_RUNS ?= 200
+valgrind: $(addprefix valgrind-,$(FUZZERS))
+valgrind-%:
+	mkdir -p build/valgrind
+	$(or $(CC),cc) -O1 -g -mavx2 -mfma -Wno-unknown-pragmas -ffp-contract=off \
+	    -DPRIVLR_VARIANT=baseline -Isrc/_solvers src/_solvers/*.c tests/fuzz/$*.c \
+	    tests/fuzz/replay/main.c -lm -o build/valgrind/$*.out
+	valgrind -q --error-exitcode=1 --leak-check=full build/valgrind/$*.out $(VALGRIND_RUNS)
 
 clean:
 	rm -rf $(VENV) build docs/_build docs/api docs/generated out .asv .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

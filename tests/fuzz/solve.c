@@ -130,6 +130,8 @@ static void solve_design(privlr_design X, double bound, privlr_objective f, doub
     free(scratch);
     if (scan.status != PRIVLR_OK || !isfinite(scan.square_sum))
         return;
+    for (int64_t i = 0; X.panels && i < (X.n_rows + 7) / 8 * 8 * privlr_design_width(&X); i++)
+        REQUIRE(fabs(X.panels[i]) <= scan.longest);
     X.row_scale = bound > 0.0 ? scale : NULL;
     X.square_sum = scan.square_sum;
     X.plain_blocks = scan.plain_blocks;
@@ -228,6 +230,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     }
     design.row_stride = d;
     design.col_stride = 1;
+    double panels[(MOST_ROWS + 7) * PRIVLR_NARROW];
+    int64_t rows[MOST_ROWS], columns[MOST_COLUMNS];
+    if (privlr_design_is_narrow(&design)) {
+        design.panels = more & 64 ? panels : NULL;
+        for (int64_t i = 0; i < n; i++)
+            rows[i] = next_byte(&in) % n;
+        for (int64_t j = 0; j < d; j++)
+            columns[j] = next_byte(&in) % d;
+        design.rows = more & 128 ? rows : NULL;
+        design.columns = more & 128 ? columns : NULL;
+    }
     solve_design(design, bound, f, tolerance, use_metric);
     return 0;
 }
