@@ -475,7 +475,7 @@ def test_ledger_and_state_are_on_disk_before_a_share_leaves(tmp_path: Path) -> N
             saved = federation.store(name).load()
             seen.append(len(federation.charges(name)))
             assert int(saved["round"]) == message.round
-            assert saved["_share"].tobytes() == message.body
+            assert saved["share"].tobytes() == message.body
         return deliver(message)
 
     succeeded(federation.run(make_job(2, **PRIVATE), tap))

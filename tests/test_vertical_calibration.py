@@ -24,11 +24,9 @@ from privlr.vertical._ridge import make_ridge
 
 def share(D, v, radius, alpha):
     """The ideal share D x, by the library's own solver."""
-    rows = slice(0, len(D))
-    ridge = make_ridge(np.ascontiguousarray(D), alpha, [rows], radius)
-    ridge.absorb(rows, v)
-    ridge.solve()
-    return ridge.product(rows)
+    ridge = make_ridge(np.ascontiguousarray(D), alpha, radius)
+    ridge.solve(v if ridge.dual else v @ D)
+    return D @ ridge.coef
 
 
 def into_ball(rows):

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from privlr._solvers import loss, prox
+from privlr._solvers import loss, prox, sharing
 from privlr._solvers import solve as kernels
 from privlr._validation import check_n_jobs, check_positive
 from privlr.design import make_design, make_designs, thread_count, well_formed
@@ -19,7 +19,10 @@ from privlr.objective import Accuracy, Problem
 
 __all__ = [
     "Certificate",
+    "Columns",
+    "Labels",
     "SolveResult",
+    "exchange",
     "logistic_prox",
     "loss_gradient",
     "make_design",
@@ -35,6 +38,10 @@ __all__ = [
 #: Loss, slope and curvature over arrays, and the z-minimisation of ADMM.
 loss_gradient = loss.loss_gradient
 logistic_prox = prox.logistic_prox
+#: What a party and the label holder do in a round of ADMM sharing, and a round of all at once.
+Columns = sharing.Columns
+Labels = sharing.Labels
+exchange = sharing.exchange
 #: () -> str, the instruction set that the kernels use on this machine.
 simd_level = loss.simd_level
 

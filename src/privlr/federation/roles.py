@@ -233,7 +233,7 @@ class _Member(_Role):
                 party.answer(message)
                 # The same bytes must leave if this job dies after the noise was drawn.
                 self.store.save(party.state(), durable=plan.noisy)
-            share = np.concatenate([party.share(rows) for rows in settings.blocks])
+            share = party.share()
             computed = round_to_ms(time.monotonic() - begun)
             reply = self.ask(Kind.SHARE, vector_bytes(share))
             self.store.log(
@@ -382,7 +382,7 @@ class LabelHolder(_Role):
         if self._state:
             coordinator.restore(self._state)
             last = bool(self._state["last"])
-            message = (coordinator.center - coordinator.z) / settings.averaged
+            message = coordinator.message
         else:
             message = coordinator.reply([])
         self.round = start.round

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from privlr.exceptions import ConvergenceError, InvalidParameterError, PrivacyBudgetError
 from privlr.mechanisms import RandomSource, add_gaussian_noise
+from privlr.optimize import Columns
 from privlr.privacy import ShareCalibration
 from privlr.vertical._ridge import PrimalRidge, Ridge
 
@@ -34,11 +35,11 @@ class ExactShares:
     def check(self, shape: tuple[int, int], alpha: float) -> None:
         """Look at the problem that the party's shares will come from."""
 
-    def settle(self, ridge: Ridge, target: Array | None, round: int, random: RandomSource) -> None:
+    def settle(self, ridge: Ridge, columns: Columns, round: int, random: RandomSource) -> None:
         """Look at a new solution, before any of it is shared."""
 
-    def publish(self, share: Array, round: int, start: int, random: RandomSource) -> Array:
-        """Return what leaves the party in place of a block of its share."""
+    def publish(self, share: Array, round: int, random: RandomSource) -> Array:
+        """Return what leaves the party in place of its share."""
         return share
 
 
@@ -85,7 +86,7 @@ class NoisyShares(ExactShares):
                 f"{chosen.n_samples}, {chosen.n_features}, {chosen.alpha:g}",
             )
 
-    def settle(self, ridge: Ridge, target: Array | None, round: int, random: RandomSource) -> None:
+    def settle(self, ridge: Ridge, columns: Columns, round: int, random: RandomSource) -> None:
         """Make sure of the ball and of the variational inequality that the noise assumes.
 
         Raises
@@ -93,17 +94,14 @@ class NoisyShares(ExactShares):
         ConvergenceError
             The computed solution is not accurate enough; nothing is released.
         """
-        assert self.calibration is not None and target is not None
+        assert self.calibration is not None
         radius, (n, d) = self.calibration.radius, ridge.shape
         largest = radius * (1 - (d + n + 32) * UNIT)
         length = float(np.linalg.norm(ridge.coef))
         if length > largest:
             ridge.solution *= largest / length
         coef = ridge.coef
-        slope = ridge.alpha * coef
-        for start, rows in ridge.rows.items():
-            stop = start + rows.shape[0]
-            slope += (rows @ coef - target[start:stop]) @ rows
+        slope = columns.slope(coef) + ridge.alpha * coef
         # min over the ball of <slope, x' - x>, negated; the calibration allows twice the
         # rounding error of its evaluation.
         violation = radius * float(np.linalg.norm(slope)) + float(slope @ coef)
@@ -115,7 +113,7 @@ class NoisyShares(ExactShares):
                 "released and the budget stays spent"
             )
 
-    def publish(self, share: Array, round: int, start: int, random: RandomSource) -> Array:
+    def publish(self, share: Array, round: int, random: RandomSource) -> Array:
         """Add the noise.
 
         Raises
@@ -130,7 +128,7 @@ class NoisyShares(ExactShares):
             share,
             self.calibration.sigma,
             self.calibration.grid,
-            random.at(*random.part, "share", round, start),
+            random.at(*random.part, "share", round),
         )
 
 
@@ -148,7 +146,7 @@ class ColumnSpaceNoise(ExactShares):
     sigma: float = 0.0
     needs_spectrum = True
 
-    def settle(self, ridge: Ridge, target: Array | None, round: int, random: RandomSource) -> None:
+    def settle(self, ridge: Ridge, columns: Columns, round: int, random: RandomSource) -> None:
         """Perturb the coefficients."""
         values, vectors = ridge.values, ridge.vectors
         normal = add_gaussian_noise(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,8 +16,8 @@ __all__ = ["DualRidge", "PrimalRidge", "Ridge", "gram", "make_ridge"]
 Array = NDArray[np.float64]
 UNIT = 2.0**-53
 
-#: An explicit inverse is used where its relative error, at most some d u times the condition
-#: number, is below this.
+#: An explicit inverse is used where what it leaves of the right-hand side, as a share of that
+#: and at most d u times the condition number, is below this.
 INVERSE_ERROR = 1e-9
 
 
@@ -45,37 +44,39 @@ class Ridge(ABC):
 
     What is factored once is X'X or, for more columns than rows, X X': either way a
     symmetric matrix K, and (K + (alpha + nu) I)^-1 is applied to a vector. On the ball nu is
-    the root of ``||x|| = radius``, found from one eigendecomposition. The vector that the
-    inverse yields is `solution`; x is a linear function of it.
+    the root of ``||x|| = radius``, found from one eigendecomposition.
 
     Parameters
     ----------
     X : ndarray (float64) or csr_array of shape (n, d)
     alpha : float
-    blocks : sequence of slice
-        The blocks of rows in which targets arrive and products leave.
     radius : float or None, default=None
         Radius of the ball.
     spectral : bool, default=False
         Keep the eigendecomposition without a ball, too.
+
+    Attributes
+    ----------
+    solution : ndarray
+        What the inverse yields; x is a linear function of it.
+    left, right : matrix and ndarray
+        Their product is X x.
+    dual : bool
+        Whether `solve` takes v itself in place of X'v.
     """
 
+    dual: bool
+    left: Any
+
     def __init__(
-        self,
-        X: Any,
-        alpha: float,
-        blocks: Sequence[slice],
-        radius: float | None = None,
-        spectral: bool = False,
+        self, X: Any, alpha: float, radius: float | None = None, spectral: bool = False
     ) -> None:
         self.alpha, self.radius, self.shape = alpha, radius, X.shape
         self._inverse: Array | None = None
         self.values: Array
         self.vectors: Array
-        self.rows = {rows.start: X[rows] for rows in blocks}
         matrix = self._kernel_of(X)
         self.solution: Array = np.zeros(len(matrix))
-        self._input = np.zeros(len(matrix))
         if radius is not None or spectral:
             values, self.vectors = eigh(matrix, overwrite_a=True, check_finite=False)
             self.values = np.maximum(values, 0.0)
@@ -89,37 +90,32 @@ class Ridge(ABC):
 
     @abstractmethod
     def _kernel_of(self, X: Any) -> Array:
-        """K."""
+        """K, to be overwritten."""
 
     @property
     @abstractmethod
     def coef(self) -> Array:
         """x, of shape (d,)."""
 
-    @abstractmethod
-    def absorb(self, rows: slice, target: Array) -> None:
-        """Take the target v of a block of rows."""
-
-    @abstractmethod
-    def product(self, rows: slice) -> Array:
-        """X x for a block of rows."""
-
     @property
-    def squared_norm(self) -> float:
-        """``||x||^2``."""
-        return float(self.coef @ self.coef)
+    @abstractmethod
+    def right(self) -> Array:
+        """What `left` is multiplied by."""
 
-    def solve(self) -> None:
-        """Replace x by the solution for the targets absorbed since the last call."""
+    @abstractmethod
+    def squared_norm(self, product: Array) -> float:
+        """``||x||^2``, given X x."""
+
+    def solve(self, moment: Array) -> None:
+        """Replace x by the solution for X'v or, of the dual, v."""
         if hasattr(self, "vectors"):
-            rotated = self.vectors.T @ self._input
+            rotated = self.vectors.T @ moment
             rotated /= self.values + (self.alpha + self._multiplier(rotated))
             self.solution = self.vectors @ rotated
         elif self._inverse is not None:
-            self.solution = self._inverse @ self._input
+            self.solution = self._inverse @ moment
         else:
-            self.solution = cho_solve(self._factor, self._input, check_finite=False)
-        self._input = np.zeros_like(self._input)
+            self.solution = cho_solve(self._factor, moment, check_finite=False)
 
     def _weights(self) -> Array:
         """Weight of each eigenvector's squared coordinate in ``||x||^2``."""
@@ -142,9 +138,12 @@ class Ridge(ABC):
 
 
 class PrimalRidge(Ridge):
-    """K = X'X: two products with a block, which a caller may run back to back."""
+    """K = X'X: a product with X' before each solve, and one with X after it."""
+
+    dual = False
 
     def _kernel_of(self, X: Any) -> Array:
+        self.left = X
         return gram(X)
 
     @property
@@ -152,23 +151,25 @@ class PrimalRidge(Ridge):
         """See `Ridge`."""
         return self.solution
 
-    def absorb(self, rows: slice, target: Array) -> None:
-        """See `Ridge`."""
-        self._input += target @ self.rows[rows.start]
+    right = coef
 
-    def product(self, rows: slice) -> Array:
+    def squared_norm(self, product: Array) -> float:
         """See `Ridge`."""
-        product: Array = self.rows[rows.start] @ self.solution
-        return product
+        return float(self.solution @ self.solution)
 
 
 class DualRidge(Ridge):
     """K = X X' and x = X'a: without a ball, no pass over X after the first."""
 
+    dual = True
+
     def _kernel_of(self, X: Any) -> Array:
         self._matrix = X
-        self._kernel = gram(X.T.tocsr() if sp.issparse(X) else X.T)
-        return self._kernel.copy()
+        kernel = gram(X.T.tocsr() if sp.issparse(X) else X.T)
+        # On a ball x itself is certified, so the product is that of x: without one row beyond
+        # the solution's rounding errors, which a small alpha makes large.
+        self.left = kernel.copy() if self.radius is None else X
+        return kernel
 
     @property
     def coef(self) -> Array:
@@ -176,26 +177,14 @@ class DualRidge(Ridge):
         coef: Array = self.solution @ self._matrix
         return coef
 
-    def absorb(self, rows: slice, target: Array) -> None:
-        """See `Ridge`."""
-        self._input[rows] = target
-
-    def product(self, rows: slice) -> Array:
-        """See `Ridge`."""
-        # On a ball x itself is certified, so the product is that of x: without one row beyond
-        # the solution's rounding errors, which a small alpha makes large.
-        left, right = (
-            (self._kernel[rows], self.solution)
-            if self.radius is None
-            else (self.rows[rows.start], self.coef)
-        )
-        product: Array = left @ right
-        return product
-
     @property
-    def squared_norm(self) -> float:
+    def right(self) -> Array:
         """See `Ridge`."""
-        return float(self.solution @ (self._kernel @ self.solution))
+        return self.solution if self.radius is None else self.coef
+
+    def squared_norm(self, product: Array) -> float:
+        """See `Ridge`."""
+        return float(self.solution @ product)
 
     def _weights(self) -> Array:
         return self.values

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from privlr.exceptions import InvalidParameterError
-from privlr.optimize import logistic_prox, loss_gradient
+from privlr.optimize import Labels
 from privlr.vertical.settings import Settings
 
 __all__ = ["Coordinator", "Residuals"]
@@ -18,48 +19,34 @@ __all__ = ["Coordinator", "Residuals"]
 Array = NDArray[np.float64]
 
 
+@dataclass(frozen=True)
 class Residuals:
-    """What one round showed the coordinator, added up over its blocks.
-
-    Parameters
-    ----------
-    rho : float
-        Weight of the augmented Lagrangian.
+    """What one round showed the coordinator.
 
     Attributes
     ----------
+    rho : float
+        Weight of the augmented Lagrangian.
     loss : float
         Summed logistic loss of the shares received.
+    primal : float
+        Norm of the sum of shares minus z.
+    change, total, level, multiplier : float
+        Norms of the change of z, of the sum of shares, of z, and of the dual over rho.
     """
 
-    def __init__(self, rho: float) -> None:
-        self.rho, self.loss = rho, 0.0
-        self._squares = dict.fromkeys(("gap", "change", "total", "z", "dual"), 0.0)
-
-    def add(self, loss: float, **vectors: Array) -> None:
-        """Add a block.
-
-        Parameters
-        ----------
-        loss : float
-            Of the block.
-        **vectors : ndarray of shape (n_rows,)
-            gap, change, total, z and dual: sum of shares minus z, change of z, sum of shares,
-            z, dual over rho.
-        """
-        self.loss += loss
-        for name, vector in vectors.items():
-            self._squares[name] += float(vector @ vector)
-
-    @property
-    def primal(self) -> float:
-        """Norm of the sum of shares minus z."""
-        return math.sqrt(self._squares["gap"])
+    rho: float
+    loss: float
+    primal: float
+    change: float
+    total: float
+    level: float
+    multiplier: float
 
     @property
     def dual(self) -> float:
         """Rho times the norm of the change of z."""
-        return self.rho * math.sqrt(self._squares["change"])
+        return self.rho * self.change
 
     def converged(self, n_samples: int, tol: float) -> bool:
         """Compare both with their tolerances (Boyd et al. 2011, section 3.3.1).
@@ -76,9 +63,8 @@ class Residuals:
         bool
             Whether both are within their tolerances.
         """
-        scores = max(self._squares["total"], self._squares["z"])
-        primal = math.sqrt(n_samples) + math.sqrt(scores)
-        dual = self.rho * (math.sqrt(n_samples) + math.sqrt(self._squares["dual"]))
+        primal = math.sqrt(n_samples) + max(self.total, self.level)
+        dual = self.rho * (math.sqrt(n_samples) + self.multiplier)
         return self.primal <= tol * primal and self.dual <= tol * dual
 
 
@@ -104,52 +90,42 @@ class Coordinator:
     """
 
     def __init__(self, y: Array, settings: Settings) -> None:
-        self.y = np.ascontiguousarray(y, dtype=np.float64)
-        if self.y.shape != (settings.n_samples,):
-            raise InvalidParameterError("y", f"of shape ({settings.n_samples},)", self.y.shape)
-        if not (np.abs(self.y) == 1).all():
+        labels = np.ascontiguousarray(y, dtype=np.float64)
+        if labels.shape != (settings.n_samples,):
+            raise InvalidParameterError("y", f"of shape ({settings.n_samples},)", labels.shape)
+        if not (np.abs(labels) == 1).all():
             raise InvalidParameterError("y", "-1 or +1", "another label")
         self.settings = settings
-        self.center, self.z = np.zeros_like(self.y), np.zeros_like(self.y)
-        self._zeros = np.zeros(len(self.y))
-        self.residuals = Residuals(settings.rho)
+        self.labels = Labels(
+            labels,
+            block=settings.block,
+            rho=settings.rho,
+            over_relaxation=settings.over_relaxation,
+            averaged=settings.averaged,
+        )
+
+    @property
+    def z(self) -> Array:
+        """What the sum of the shares should be."""
+        return self.labels.z
 
     @property
     def dual(self) -> Array:
         """The dual variable y."""
-        dual: Array = self.settings.rho * (self.center - self.z)
+        dual: Array = self.settings.rho * (self.labels.center - self.labels.z)
         return dual
 
-    def begin(self) -> None:
-        """Begin a round: forget the residuals of the last one."""
-        self.residuals = Residuals(self.settings.rho)
-
-    def step(self, rows: slice, total: Array) -> Array:
-        """Take a block of the sum of all shares, and give that block of the next message.
-
-        Parameters
-        ----------
-        rows : slice
-            One of ``settings.blocks``.
-        total : ndarray of shape (n_rows,)
-            Sum of the parties' shares, in the order of the parties.
-
-        Returns
-        -------
-        ndarray of shape (n_rows,), float64
-            The block of the message.
-        """
-        labels, old = self.y[rows], self.z[rows]
-        gap = total - old
-        self.center[rows] += self.settings.over_relaxation * gap
-        center = self.center[rows]
-        new = logistic_prox(center, self._zeros[rows], labels, c=1.0, rho=self.settings.rho)
-        dual = center - new
-        loss = loss_gradient(total, labels)[0]
-        self.residuals.add(loss, gap=gap, change=new - old, total=total, z=new, dual=dual)
-        self.z[rows] = new
-        message: Array = dual / self.settings.averaged
+    @property
+    def message(self) -> Array:
+        """The last message."""
+        message: Array = (self.labels.center - self.labels.z) / self.settings.averaged
         return message
+
+    @property
+    def residuals(self) -> Residuals:
+        """Of the last round."""
+        loss, *squares = self.labels.sums
+        return Residuals(self.settings.rho, loss, *map(math.sqrt, squares))
 
     def reply(self, shares: list[Array]) -> Array:
         """Run a whole round: take every party's share, and give the next message.
@@ -169,15 +145,14 @@ class Coordinator:
         InvalidParameterError
             A share is missing, of another length, or not finite.
         """
-        n = len(self.y)
+        n = self.settings.n_samples
         if len(shares) not in (0, self.settings.n_parties):
             raise InvalidParameterError("shares", f"{self.settings.n_parties}", len(shares))
         for i, share in enumerate(shares):
             if share.shape != (n,) or not np.isfinite(share).all():
                 raise InvalidParameterError(f"share of party {i}", f"{n} finite numbers", "others")
-        self.begin()
-        total = sum(shares[1:], shares[0]) if shares else self._zeros
-        return np.concatenate([self.step(rows, total[rows]) for rows in self.settings.blocks])
+        total = sum(shares[1:], shares[0]) if shares else np.zeros(n)
+        return self.labels.step(total)
 
     def state(self) -> dict[str, Array]:
         """What `restore` needs to go on in another process.
@@ -187,7 +162,7 @@ class Coordinator:
         dict of str to ndarray
             Copies.
         """
-        return {"center": self.center.copy(), "z": self.z.copy()}
+        return {"center": self.labels.center.copy(), "z": self.labels.z.copy()}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on from a state of a coordinator with the same labels and settings.
@@ -197,5 +172,5 @@ class Coordinator:
         state : dict
             From `state`.
         """
-        self.center = np.array(state["center"], dtype=np.float64)
-        self.z = np.array(state["z"], dtype=np.float64)
+        self.labels.center[:] = state["center"]
+        self.labels.z[:] = state["z"]

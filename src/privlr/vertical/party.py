@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from privlr._validation import check_positive
 from privlr.exceptions import InvalidParameterError
 from privlr.mechanisms import RandomSource
+from privlr.optimize import Columns, make_design
 from privlr.privacy import Ledger
 from privlr.vertical._release import ExactShares, NoisyShares
 from privlr.vertical._ridge import make_ridge
@@ -22,7 +23,7 @@ __all__ = ["Party"]
 Array = NDArray[np.float64]
 #: Sums of squares of larger entries might overflow.
 LARGEST = 1e120
-_STATE = ("_anchor", "_message", "_share", "_solution")
+_STATE = ("anchor", "message", "share")
 
 
 class Party:
@@ -30,9 +31,8 @@ class Party:
 
     In every round it takes one number a sample, `message`, fits its columns to what the
     message asks for, and gives one number a sample, its share of the scores. Nothing else
-    crosses its boundary. A remote transport calls `answer`; a caller that holds all parties
-    runs `share` and `absorb` block by block instead, so that a block is read once a round
-    from memory, and gets the same bits.
+    crosses its boundary. A remote transport calls `answer`; `ADMMSharing`, which holds all
+    parties, reads every matrix once a round instead of twice, and gets the same bits.
 
     Parameters
     ----------
@@ -85,14 +85,15 @@ class Party:
             raise InvalidParameterError(name, f"of entries up to {LARGEST:g}", "a larger one")
         alpha = settings.alpha / self._scale**2
         self.release.check(rows.shape, alpha)
-        self._ridge = make_ridge(
-            rows, alpha, settings.blocks, self.release.radius, self.release.needs_spectrum
+        self._ridge = make_ridge(rows, alpha, self.release.radius, self.release.needs_spectrum)
+        self.columns = Columns(
+            make_design(self._ridge.left),
+            block=settings.block,
+            over_relaxation=settings.over_relaxation,
+            clip=self.release.clip,
+            with_moment=not self._ridge.dual,
         )
-        n = settings.n_samples
-        self._anchor, self._message = np.zeros(n), np.zeros(n)
-        self._share = np.zeros(n)
-        self._target = np.zeros(n) if np.isfinite(self.release.clip) else None
-        self._round, self._shared = 0, n
+        self._round, self._shared = 0, True
         self._paid = ledger is None
 
     @property
@@ -102,59 +103,32 @@ class Party:
 
     @property
     def squared_norm(self) -> float:
-        """Squared norm of `coef`."""
-        return self._ridge.squared_norm / self._scale**2
+        """Squared norm of `coef`, once its share was exchanged without noise."""
+        return self._ridge.squared_norm(self.columns.share) / self._scale**2
+
+    @property
+    def right(self) -> Array:
+        """What the matrix in `columns` is multiplied by."""
+        return self._ridge.right
 
     @property
     def round(self) -> int:
         """Number of solves so far."""
         return self._round
 
-    def share(self, rows: slice) -> Array:
-        """Release a block of the present share, in order and once; a repeated call repeats it.
-
-        Parameters
-        ----------
-        rows : slice
-            One of ``settings.blocks``.
+    def share(self) -> Array:
+        """Release the present share, once; a repeated call repeats it.
 
         Returns
         -------
-        ndarray of shape (n_rows,), float64
-            The block of the share, with its noise.
+        ndarray of shape (n_samples,), float64
+            The share, with its noise.
         """
-        if self._shared < rows.stop:
-            self._share[rows] = self.release.publish(
-                self._ridge.product(rows), self._round, rows.start, self._random
-            )
-            self._shared = rows.stop
-        return self._share[rows]
-
-    def absorb(self, rows: slice, message: Array) -> None:
-        """Take a block of the coordinator's message.
-
-        The anchor is the party's copy of its part of the consensus, plus the dual; it is
-        made of messages and of released shares only.
-
-        Parameters
-        ----------
-        rows : slice
-            One of ``settings.blocks``, in order.
-        message : ndarray of shape (n_rows,), float64
-            The coordinator's block.
-        """
-        anchor = self._anchor[rows]
-        if self._round:
-            step = self._share[rows] - anchor
-            step += self._message[rows]
-            step *= self.settings.over_relaxation
-            anchor += step
-        self._message[rows] = message
-        target = anchor - 2 * message
-        if self._target is not None:
-            np.clip(target, -self.release.clip, self.release.clip, out=target)
-            self._target[rows] = target
-        self._ridge.absorb(rows, target)
+        if not self._shared:
+            product = self.columns.product(self._ridge.right)
+            self.columns.share[:] = self.release.publish(product, self._round, self._random)
+            self._shared = True
+        return self.columns.share.copy()
 
     def pay(self) -> None:
         """Charge the ledger for the whole run, once and before its first round.
@@ -182,10 +156,11 @@ class Party:
             The ledger does not hold the cost of the run.
         """
         self.pay()
-        self._ridge.solve()
+        moment = self.columns.moment
+        self._ridge.solve(self.columns.target if moment is None else moment)
         self._round += 1
-        self._shared = 0
-        self.release.settle(self._ridge, self._target, self._round, self._random)
+        self._shared = False
+        self.release.settle(self._ridge, self.columns, self._round, self._random)
 
     def update(self, message: Array) -> None:
         """Take a whole message and solve, without a release; the end of a run with noise.
@@ -193,7 +168,7 @@ class Party:
         Parameters
         ----------
         message : ndarray of shape (n_samples,), float64
-            All blocks of the coordinator's message.
+            The coordinator's message.
 
         Raises
         ------
@@ -206,8 +181,7 @@ class Party:
         if message.shape != (n,) or not np.isfinite(message).all():
             raise InvalidParameterError("message", f"{n} finite numbers", message.shape)
         self.pay()
-        for rows in self.settings.blocks:
-            self.absorb(rows, message[rows])
+        self.columns.absorb(message)
         self.advance()
 
     def answer(self, message: Array) -> Array:
@@ -216,15 +190,15 @@ class Party:
         Parameters
         ----------
         message : ndarray of shape (n_samples,), float64
-            All blocks of the coordinator's message.
+            The coordinator's message.
 
         Returns
         -------
         ndarray of shape (n_samples,), float64
-            The whole share, with its noise.
+            The share, with its noise.
         """
         self.update(message)
-        return np.concatenate([self.share(rows) for rows in self.settings.blocks])
+        return self.share()
 
     def state(self) -> dict[str, Any]:
         """What `restore` needs to go on in another process, noise of past rounds included.
@@ -236,8 +210,9 @@ class Party:
             leaves the party, and not gone back behind: a round that is run twice releases
             twice, and is paid for once.
         """
-        arrays = {name: getattr(self, name).copy() for name in _STATE}
-        return {"round": self._round, "shared": self._shared, **arrays}
+        arrays = {name: getattr(self.columns, name).copy() for name in _STATE}
+        arrays["solution"] = self._ridge.solution.copy()
+        return {"round": self._round, "shared": int(self._shared), **arrays}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on from a state of a party with the same rows and settings.
@@ -247,15 +222,8 @@ class Party:
         state : dict
             From `state`.
         """
-        self._round, self._shared = int(state["round"]), int(state["shared"])
+        self._round, self._shared = int(state["round"]), bool(state["shared"])
         self._paid = self._paid or self._round > 0
         for name in _STATE:
-            setattr(self, name, np.array(state[name], dtype=np.float64))
-
-    @property
-    def _solution(self) -> Array:
-        return self._ridge.solution
-
-    @_solution.setter
-    def _solution(self, value: Array) -> None:
-        self._ridge.solution = value
+            getattr(self.columns, name)[:] = state[name]
+        self._ridge.solution = np.array(state["solution"], dtype=np.float64)

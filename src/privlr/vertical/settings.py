@@ -9,8 +9,8 @@ from privlr.exceptions import InvalidParameterError
 
 __all__ = ["Settings"]
 
-#: Rows of all parties that are worked on together: they should stay in a processor's cache.
-BLOCK_VALUES = 2**19
+#: Values of all parties that are worked on together: half of a processor's second-level cache.
+BLOCK_VALUES = 2**16
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,8 +62,6 @@ class Settings:
         return self.ridge / (self.rho * self.averaged)
 
     @property
-    def blocks(self) -> tuple[slice, ...]:
-        """The blocks of rows that sums run over, in order; they fix every rounding."""
-        size = min(max(BLOCK_VALUES // self.n_features, 128), 8192)
-        starts = range(0, self.n_samples, size)
-        return tuple(slice(i, min(i + size, self.n_samples)) for i in starts)
+    def block(self) -> int:
+        """Rows that are worked on together; it fixes every rounding."""
+        return min(max(BLOCK_VALUES // self.n_features // 8 * 8, 16), 128)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from rich.progress import track
 
 from privlr.exceptions import InvalidParameterError
+from privlr.optimize import exchange
 from privlr.vertical._release import NoisyShares
 from privlr.vertical.coordinator import Coordinator
 from privlr.vertical.party import Party
@@ -62,9 +63,9 @@ class ADMMSharing:
 
     Notes
     -----
-    The rounds are those of ``Party.answer`` and ``Coordinator.reply``, run block by block:
-    between its product with the coefficients and its product with the next target, a block
-    of rows stays in the processor's cache.
+    The rounds are those of ``Party.answer`` and ``Coordinator.reply``. Where no share carries
+    noise they run block by block: between its product with the coefficients and its product
+    with the next target, a block of rows stays in the processor's cache.
     """
 
     def __init__(self, parties: Sequence[Party], coordinator: Coordinator) -> None:
@@ -156,15 +157,14 @@ class ADMMSharing:
             party.advance()
 
     def _exchange(self) -> None:
-        """Give every block of shares to the coordinator, and its message to the parties."""
-        self.coordinator.begin()
-        for rows in self.coordinator.settings.blocks:
-            total = self.parties[0].share(rows)
-            for party in self.parties[1:]:
-                total = total + party.share(rows)
-            message = self.coordinator.step(rows, total)
-            for party in self.parties:
-                party.absorb(rows, message)
+        """Give the shares to the coordinator, and its message to the parties."""
+        if not self._noisy:
+            rights = [party.right for party in self.parties]
+            exchange([party.columns for party in self.parties], rights, self.coordinator.labels)
+            return
+        message = self.coordinator.reply([party.share() for party in self.parties])
+        for party in self.parties:
+            party.columns.absorb(message)
 
     def _iteration(self, test: tuple[Sequence[Any], Array] | None) -> Iteration:
         settings, seen = self.coordinator.settings, self.coordinator.residuals
