@@ -10,6 +10,18 @@ static inline double rough_log(double y) {
     return fma(scaled - 0x1p52, 0x1.62e42fefa39efp-41, -1022.957 * 0x1.62e42fefa39efp-1);
 }
 
+/* exp(x) for x <= 0, within a part in 1e5 down to exp(-700), where it stays; see privlr_exp. */
+static inline double rough_exp(double x) {
+    x = x < -700.0 ? -700.0 : x;
+    const double shift = 0x1.8p52 + 1023.0;
+    const double shifted = fma(x, 0x1.71547652b82fep+0, shift);
+    const double power = privlr_from_bits(privlr_bits(shifted) << 52);
+    const double r = fma(shifted - shift, -privlr_log2_hi, x);
+    const double r2 = r * r;
+    const double p = fma(fma(1.0 / 120.0, r, 1.0 / 24.0), r2, fma(1.0 / 6.0, r, 0.5));
+    return fma(fma(p, r2, r), power, power);
+}
+
 /* log(1 + exp(-x)) for x >= 0, within 0.007. */
 static inline double rough_softplus(double x) {
     x = x < 5.0 ? x : 5.0;
@@ -52,23 +64,24 @@ static void start_lambert(ptrdiff_t padded, double kappa, const double *tau_hi, 
 /* One fourth-order step (Householder's third method, as a series) for
  *     f(x) = x - tau - kappa sigma(-x),   tau = tau_hi + tau_lo.
  * With E = exp(-x), w = 1 + E, D = w^2 + kappa E:  f = (w (x - tau) - kappa E) / w,
- * f' = D / w^2, so one division serves the whole step. */
-static void refine(ptrdiff_t padded, double kappa, double kappa_lo, const double *tau_hi,
-                   const double *tau_lo, double *x) {
+ * f' = D / w^2, so one division serves the whole step. A first step that another follows
+ * may be rough: it need not end closer than the other begins. */
+static inline void refine(int rough, ptrdiff_t padded, double kappa, double kappa_lo,
+                          const double *tau_hi, const double *tau_lo, double *x) {
     double exponential[PRIVLR_BLOCK];
 
     PRIVLR_FOR_LANES(i, padded)
-    exponential[i] = privlr_exp(-x[i]);
+    exponential[i] = rough ? rough_exp(-x[i]) : privlr_exp(-x[i]);
 
     PRIVLR_FOR_LANES(i, padded) {
         const double e = exponential[i];
         const double w = 1.0 + e;
         const double pull = kappa * e;
-        const double pull_lo = fma(kappa_lo, e, fma(kappa, e, -pull));
+        const double pull_lo = rough ? 0.0 : fma(kappa_lo, e, fma(kappa, e, -pull));
         const double d = fma(w, w, pull);
         const double inverse = 1.0 / (w * d);
         const double inverse_d = w * inverse;
-        const double tail = (x[i] - tau_hi[i]) - tau_lo[i];
+        const double tail = (x[i] - tau_hi[i]) - (rough ? 0.0 : tau_lo[i]);
         const double h = (fma(-w, tail, pull) + pull_lo) * (w * inverse_d);
         const double g = pull * inverse_d;          /* -f'' / (f' c) */
         const double c = (1.0 - e) * (d * inverse); /* tanh(x / 2) */
@@ -127,9 +140,9 @@ void PRIVLR_KERNEL(privlr_logistic_prox)(size_t n, double c, double rho, const d
             start_tangent(padded, kappa, tau_hi, x);
         else
             start_lambert(padded, kappa, tau_hi, x);
-        refine(padded, kappa, kappa_lo, tau_hi, tau_lo, x);
         if (kappa > 0.01)
-            refine(padded, kappa, kappa_lo, tau_hi, tau_lo, x);
+            refine(1, padded, kappa, kappa_lo, tau_hi, tau_lo, x);
+        refine(0, padded, kappa, kappa_lo, tau_hi, tau_lo, x);
 
 #pragma omp simd
         for (ptrdiff_t i = 0; i < count; i++)
