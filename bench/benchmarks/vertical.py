@@ -1,5 +1,6 @@
 """Rounds of ADMM sharing and their two kernels, beside plain numpy and scipy."""
 
+import math
 import statistics
 import time
 
@@ -9,35 +10,65 @@ from scipy.optimize import minimize_scalar
 from scipy.special import expit
 
 from privlr.optimize import logistic_prox
-from privlr.vertical import ADMMSharing, Coordinator, Party, Settings
+from privlr.privacy import calibrate_shares
+from privlr.vertical import ADMMSharing, Coordinator, NoisyShares, Party, Settings
+
+try:
+    import numba
+except ImportError:
+    numba = None
+
+
+def seconds(call, calls):
+    """Processor time of a call."""
+    start = time.process_time()
+    for _ in range(calls):
+        call()
+    return (time.process_time() - start) / calls
 
 
 def ratio(ours, peer, repeats=7):
     """Median of peer's time over ours, interleaved."""
-    ratios = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        peer()
-        middle = time.perf_counter()
-        ours()
-        ratios.append((middle - start) / (time.perf_counter() - middle))
-    return statistics.median(ratios)
+    calls = [1 + int(0.02 / max(seconds(call, 1), 1e-6)) for call in (ours, peer)]
+    return statistics.median(
+        seconds(peer, calls[1]) / seconds(ours, calls[0]) for _ in range(repeats)
+    )
 
 
-def numpy_prox(s, a, y, rho, steps=12):
-    """Newton's method on all entries at once, safe for c/rho up to some 10."""
+def numpy_prox(s, a, y, rho):
+    """Newton's method on all entries at once, until the steps are lost in rounding."""
     tau, kappa = y * (s + a / rho), 1 / rho
-    t = tau.copy()
-    for _ in range(steps):
+    # f(t) = t - tau - kappa sigma(-t) is convex below 0 and concave above: from there the
+    # method neither oscillates nor leaves the root's side, whatever kappa.
+    t = tau.copy() if kappa <= 4 else np.zeros_like(tau)
+    for _ in range(100):
         slope = expit(-t)
-        t -= (t - tau - kappa * slope) / (1 + kappa * slope * (1 - slope))
+        step = (t - tau - kappa * slope) / (1 + kappa * slope * (1 - slope))
+        t -= step
+        if np.abs(step).max() <= 1e-15 * max(1.0, np.abs(t).max()):
+            break
     return y * t
+
+
+def numba_newton(s, a, y, rho, z):
+    """The same a sample at a time: to be compiled."""
+    kappa = 1 / rho
+    for i in range(len(s)):
+        tau = y[i] * (s[i] + a[i] / rho)
+        t = tau if kappa <= 4 else 0.0
+        for _ in range(100):
+            slope = 1 / (1 + math.exp(t))
+            step = (t - tau - kappa * slope) / (1 + kappa * slope * (1 - slope))
+            t -= step
+            if abs(step) <= 1e-15 * max(1.0, abs(t)):
+                break
+        z[i] = y[i] * t
 
 
 class Prox:
     """The z-minimisation of 100,000 samples."""
 
-    params = ([1e-3, 0.5, 20.0],)
+    params = ([1e-3, 0.5, 20.0, 1e3],)
     param_names = ("kappa",)
 
     def setup(self, kappa):
@@ -52,10 +83,22 @@ class Prox:
         logistic_prox(self.s, self.a, self.y, c=1.0, rho=self.rho)
 
     def track_times_faster_than_numpy_newton(self, kappa):
-        """Twelve vectorised Newton steps take so many times longer."""
+        """Vectorised Newton steps take so many times longer."""
         return ratio(
             lambda: logistic_prox(self.s, self.a, self.y, c=1.0, rho=self.rho),
             lambda: numpy_prox(self.s, self.a, self.y, self.rho),
+        )
+
+    def track_times_faster_than_numba(self, kappa):
+        """A compiled loop of Newton steps takes so many times longer."""
+        if numba is None:
+            raise NotImplementedError("numba is not installed")
+        newton = numba.njit(numba_newton)
+        s, a, y, rho, z = self.s, self.a, self.y, self.rho, np.empty_like(self.s)
+        newton(s, a, y, rho, z)
+        np.testing.assert_allclose(z, logistic_prox(s, a, y, c=1.0, rho=rho), rtol=0, atol=1e-12)
+        return ratio(
+            lambda: logistic_prox(s, a, y, c=1.0, rho=rho), lambda: newton(s, a, y, rho, z)
         )
 
     def track_times_faster_than_minimize_scalar(self, kappa):
@@ -115,7 +158,17 @@ class NumpyRounds:
 class Rounds:
     """One round of all parties."""
 
-    params = ([(100_000, (167, 167, 166)), (30_000, (34, 33, 33)), (6_000, (2_000, 2_000, 1_000))],)
+    params = (
+        [
+            (5_000, (20,)),
+            (30_000, (60,)),
+            (30_000, (34, 33, 33)),
+            (100_000, (167,)),
+            (100_000, (167, 167, 166)),
+            (6_000, (2_000, 2_000, 1_000)),
+            (500, (2_000,)),
+        ],
+    )
     param_names = ("shape",)
     timeout = 600
 
@@ -133,6 +186,29 @@ class Rounds:
     def track_times_faster_than_numpy(self, shape):
         """The plain form takes so many times longer."""
         return ratio(lambda: self.run.run(1), self.peer.round)
+
+
+class PrivateRounds:
+    """One round of a party whose shares carry noise: certificate, noise and two passes."""
+
+    params = ([(5_000, 20), (30_000, 60), (100_000, 167)],)
+    param_names = ("shape",)
+
+    def setup(self, shape):
+        """Decompose the matrix."""
+        n, d = shape
+        rng = np.random.default_rng(0)
+        settings = Settings(n_samples=n, n_parties=1, n_features=d, ridge=1.0)
+        calibration = calibrate_shares(
+            4.0, 1e-5, rounds=10**6, n_samples=n, n_features=d, alpha=settings.alpha
+        )
+        X = rng.standard_normal((n, d)) / np.sqrt(d)
+        self.party = Party(X, settings, release=NoisyShares.calibrated(calibration), data_norm=1.0)
+        self.message = rng.uniform(-1, 1, n)
+
+    def time_answer(self, shape):
+        """Seconds from message to share."""
+        self.party.answer(self.message)
 
 
 class WideParty:
