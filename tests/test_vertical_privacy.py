@@ -18,7 +18,13 @@ from privlr.privacy import (
     gaussian_delta,
     gaussian_mu,
 )
-from privlr.vertical import ColumnSpaceNoise, NoisyShares, Party, Settings
+from privlr.vertical import (
+    ColumnSpaceNoise,
+    NoisyShares,
+    Party,
+    Settings,
+    VerticalLogisticRegression,
+)
 from privlr.vertical._ridge import make_ridge
 from privlr.vertical._rows import checked_rows, clipped_rows
 from privlr.vertical.statistics import coef_from_statistics, released_statistics
@@ -319,6 +325,92 @@ def test_statistics_clip_their_targets():
     for target in (100.0, -100.0):
         _, moment = released_statistics(row, np.array([target]), chosen, RandomSource())
         np.testing.assert_allclose(moment, math.copysign(1, target) * row[0], atol=1e-6)
+
+
+def exact_mu(first, second, targets, chosen):
+    """Of releasing X'X and X'v of two data sets, the noise being what is really added."""
+    (X, v), (other, w) = (first, targets[0]), (second, targets[1])
+    gram, moment = X.T @ X - other.T @ other, v @ X - w @ other
+    # Off the diagonal the noise has half the variance, and each entry counts once.
+    upper = np.triu_indices(len(gram), 1)
+    square = np.sum(np.diag(gram) ** 2) + 2 * np.sum(gram[upper] ** 2)
+    return math.sqrt(square / chosen.gram_sigma**2 + np.sum(moment**2) / chosen.moment_sigma**2)
+
+
+def statistics_released(monkeypatch, X, y, **options):
+    """Rows, targets and noise of every release that a fit makes."""
+    seen = []
+
+    def record(rows, target, chosen, random):
+        seen.append((rows, np.clip(target, -chosen.clip, chosen.clip), chosen))
+        return released_statistics(rows, target, chosen, random)
+
+    monkeypatch.setattr("privlr.vertical.logistic.released_statistics", record)
+    VerticalLogisticRegression(
+        **{"epsilon": 1.0, "delta": 1e-5, "release": "statistics", **options}
+    ).fit_parties(X, y)
+    return seen
+
+
+@pytest.mark.parametrize("targets", ["labels", "residuals"])
+@pytest.mark.parametrize("parties", [2, 4])
+def test_exact_loss_of_released_statistics(monkeypatch, targets, parties):
+    """Rows of every passive party and the label replaced: never above mu, and near it."""
+    rng, n, d = np.random.default_rng(parties), 12, 3
+    X = [rng.normal(size=(n, d)) for _ in range(parties)]
+    y = np.where(np.arange(n) % 2, 1, -1)
+    reached = []
+    for trial in range(40):
+        other, labels = [block.copy() for block in X], y.copy()
+        labels[-1] *= rng.choice([-1, 1])
+        turned = labels[-1] == y[-1] and trial % 2
+        for block, old in zip(other[1:], X[1:]):
+            block[-1] = -old[-1] if turned else rng.normal(size=d)
+        runs = [
+            statistics_released(monkeypatch, rows, target, targets=targets)
+            for rows, target in ((X, y), (other, labels))
+        ]
+        squares = [
+            exact_mu(one[0], two[0], (one[1], two[1]), one[2]) ** 2
+            for one, two in zip(*runs, strict=True)
+        ]
+        promised = runs[0][0][2].mu
+        reached.append(math.sqrt(sum(squares)) / promised)
+    assert max(reached) <= 1
+    if targets == "labels":  # the moment's half of the budget is used up
+        assert max(reached) > 0.7
+
+
+@pytest.mark.parametrize(("gram", "moment"), [(1, 0.5), (0.5, 1), (0.7, 0.7)])
+def test_too_little_noise_in_statistics_is_found(monkeypatch, gram, moment):
+    """The planted bug: the exact loss of some pair of rows exceeds the promise."""
+    honest = calibrate_statistics(1.0, 1e-5, n_samples=4, clip=0.5)
+    weak = dataclasses.replace(
+        honest, gram_sigma=gram * honest.gram_sigma, moment_sigma=moment * honest.moment_sigma
+    )
+    base, v = np.zeros((3, 2)), np.full(4, 0.5)
+    worst = {"honest": 0.0, "weak": 0.0}
+    for angle in np.linspace(0, np.pi, 181):
+        rows = [np.vstack([base, row]) for row in ([1.0, 0.0], [np.cos(angle), np.sin(angle)])]
+        for name, chosen in (("honest", honest), ("weak", weak)):
+            worst[name] = max(worst[name], exact_mu(*rows, (v, v), chosen))
+    assert worst["honest"] <= honest.mu < worst["weak"]
+
+
+def test_targets_beyond_their_bound_would_break_the_promise(monkeypatch):
+    """Residuals reach 1, labels 1/2; noise for the latter hides the former only when clipped."""
+    chosen = calibrate_statistics(1.0, 1e-5, n_samples=1, clip=0.5)
+    pair = np.array([[1.0]]), np.array([[-1.0]])
+    v = np.array([1.0])
+    assert exact_mu(*pair, (v, v), chosen) > chosen.mu
+    clipped = np.clip(v, -chosen.clip, chosen.clip)
+    assert exact_mu(*pair, (clipped, clipped), chosen) <= chosen.mu
+    rng = np.random.default_rng(0)
+    X, y = [rng.normal(size=(30, 2)) for _ in range(2)], np.where(np.arange(30) % 2, 1, -1)
+    for targets, bound in (("labels", 0.5), ("residuals", 1.0)):
+        ((_, used, found),) = statistics_released(monkeypatch, X, y, targets=targets)
+        assert found.clip == bound
+        assert np.abs(used).max() <= bound
 
 
 def test_statistics_without_noise_are_a_newton_step():

@@ -25,6 +25,9 @@ __all__ = ["Plan"]
 #: Rounds where max_iter is "auto".
 ROUNDS, PRIVATE_ROUNDS = 1000, 1
 
+#: Largest negative slope of the loss at a score of 0, and at any.
+_TARGET_BOUNDS = {"labels": 0.5, "residuals": 1.0}
+
 _SEEN_LABELS = "disclosed to every party, by the sign of the message"
 _SCORES = "not covered: the parties score new samples with coefficients that carry no noise"
 
@@ -36,7 +39,7 @@ class Plan:
         self.model, self.settings = model, settings
         published = check_choice("mechanism", model.mechanism, ("privlr", "published"))
         release = check_choice("release", model.release, ("shares", "statistics"))
-        check_choice("targets", model.targets, ("labels", "residuals"))
+        check_choice("targets", model.targets, tuple(_TARGET_BOUNDS))
         relation = check_choice(
             "neighboring_relation", model.neighboring_relation, ("replace_one", "replace_part")
         )
@@ -110,6 +113,7 @@ class Plan:
                 model.delta,
                 n_samples=settings.n_samples,
                 n_parties=max(min(together, settings.n_parties - 1), 1),
+                clip=_TARGET_BOUNDS[model.targets],
             )
             self.mu = self.statistics.mu
             self.sigmas = (self.statistics.gram_sigma, self.statistics.moment_sigma)
