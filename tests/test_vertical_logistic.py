@@ -21,8 +21,9 @@ from privlr.exceptions import (
     PrivacyBudgetError,
     PrivacyWarning,
 )
+from privlr.model_selection import PrivateSearch
 from privlr.privacy import Ledger
-from privlr.vertical import VerticalLogisticRegression, id_digest
+from privlr.vertical import VerticalLogisticRegression, align, id_digest
 
 PARTS = [[4, 0, 2], [1, 3], [5]]
 PRIVATE = {"epsilon": 4.0, "delta": 1e-5, "data_norm": 3.0}
@@ -310,6 +311,97 @@ def test_ids_must_agree(data):
     assert id_digest(ids, b"key") != id_digest(ids[::-1], b"key")
     assert id_digest(ids, b"key") != id_digest(ids, b"other")
     assert id_digest(["ab", "c"], b"") != id_digest(["a", "bc"], b"")
+
+
+@pytest.mark.parametrize("kind", [list, dict])
+def test_aligned_parties_give_the_same_model_however_they_were_shuffled(data, kind):
+    X, y = data
+    rng, ids = np.random.default_rng(9), [f"p{i}" for i in range(399)] + [7]
+    tables = [pd.DataFrame(X[:, :3], index=ids), pd.DataFrame(X[:, 3:], index=ids)]
+    labels = pd.Series(y, index=ids)
+    models = []
+    for _ in range(3):
+        shuffled = [table.iloc[rng.permutation(400)] for table in (*tables, labels)]
+        parties = dict(zip(("bank", "y"), shuffled)) if kind is dict else shuffled[:2]
+        with pytest.raises(InvalidParameterError, match="of 400 ids elsewhere"):
+            VerticalLogisticRegression().fit_parties(parties, shuffled[2])
+        parties, sorted_labels = align(parties, shuffled[2])
+        assert type(parties) is kind
+        models.append(VerticalLogisticRegression().fit_parties(parties, sorted_labels))
+        assert models[-1].score(align(parties)[0], sorted_labels) > 0.7
+    for model in models[1:]:
+        np.testing.assert_array_equal(model.coef_, models[0].coef_)
+    in_order = VerticalLogisticRegression().fit_parties(tables, labels)
+    np.testing.assert_allclose(models[0].coef_, in_order.coef_, atol=1e-4)
+
+
+def test_what_cannot_be_aligned_is_refused_by_name(data):
+    bank, shop = pd.DataFrame(np.eye(4)), pd.DataFrame(np.eye(4), index=[3, 2, 1, 0])
+    y = pd.Series([1, 1, -1, -1])
+    for parties, labels, message in [
+        ({"bank": bank, "shop": shop.to_numpy()}, y, "shop.*ids"),
+        ({"bank": bank, "shop": shop[:2]}, y, "shop.*2 ids missing and 0"),
+        ({"bank": bank, "shop": pd.concat([shop, shop])}, y, "shop.*4 repeated ids"),
+        ({"bank": bank, "shop": shop.rename(index={1: "1"})}, y, "shop.*1 ids missing and 1"),
+        ([bank, shop], y[:3], "y.*1 ids missing"),
+        ([bank, shop], [1, 1, -1, -1], "y.*list"),
+    ]:
+        with pytest.raises(InvalidParameterError, match=message):
+            align(parties, labels)
+
+
+@pytest.mark.parametrize(
+    "labels", [["a", 1] * 200, [None, "a"] * 200, ["a", np.nan] * 200, [True, "x"] * 200]
+)
+def test_labels_of_several_types_are_refused_in_words(data, labels):
+    X, _ = data
+    with pytest.raises(ValueError, match=r"y must be of labels of one type|Unknown label"):
+        y = np.array(labels, dtype=object)
+        VerticalLogisticRegression().fit_parties([X[:, :3], X[:, 3:]], y)
+
+
+def test_the_cost_is_known_without_data(data):
+    X, y = data
+    statistics = {**PRIVATE, "release": "statistics"}
+    labels = {"label_epsilon": 0.5, "classes": ["no", "yes"]}
+    for options in ({}, PRIVATE, statistics, {**statistics, **labels}, {**PRIVATE, **labels}):
+        for fit_intercept in (True, False):
+            ledger = Ledger()
+            model = VerticalLogisticRegression(
+                **options, ledger=ledger, fit_intercept=fit_intercept
+            )
+            cost = model.privacy_cost()
+            planned = model.privacy_cost(n_samples=400, n_features=[3, X.shape[1] - 3])
+            assert not ledger.charges
+            model.fit_parties([X[:, :3], X[:, 3:]], y)
+            assert planned == model.privacy_
+            (charge,) = ledger.charges
+            assert (cost.label, cost.epsilon, cost.delta) == (
+                *("VerticalLogisticRegression", charge.epsilon, charge.delta),
+            )
+    for options, shape, message in [
+        ({"epsilon": -1.0}, (), "epsilon"),
+        ({"epsilon": 1.0}, (), "delta"),
+        ({"epsilon": 1.0, "delta": 2.0}, (), "delta"),
+        ({"delta": 1e-5}, (), "epsilon"),
+        ({"label_epsilon": 0.0}, (), "label_epsilon"),
+        (PRIVATE, (0, [3, 4]), "n_samples"),
+        (PRIVATE, (400, 7), "n_features"),
+        (PRIVATE, (400, []), "n_features"),
+        (PRIVATE, (400, [3, 0]), "n_features"),
+    ]:
+        with pytest.raises(InvalidParameterError, match=message):
+            VerticalLogisticRegression(**options).privacy_cost(*shape)
+    seeded = VerticalLogisticRegression(**PRIVATE).set_params(random_state=1)
+    assert not seeded.privacy_cost(400, [3, 4]).private
+
+
+@pytest.mark.parametrize("options", [{}, PRIVATE])
+def test_a_search_over_vertical_models_is_refused(options):
+    """It needs a pure epsilon, that covers labels and scores, too."""
+    model = VerticalLogisticRegression([[0], [1]], **options)
+    with pytest.raises(InvalidParameterError, match="epsilon|delta"):
+        PrivateSearch(model, {"rho": [0.1, 0.2]}).privacy_cost()
 
 
 @pytest.mark.parametrize("options", [{}, PRIVATE, {**PRIVATE, "release": "statistics"}])

@@ -11,11 +11,13 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import check_classification_targets
 
 from privlr.exceptions import InvalidParameterError, PrivacyWarning
 from privlr.mechanisms import RandomSource
 
 __all__ = [
+    "check_labels",
     "checked_weights",
     "declared_classes",
     "encode_labels",
@@ -79,6 +81,27 @@ def refuse_masked(**arrays: Any) -> None:
     for name, array in arrays.items():
         if np.ma.is_masked(array):
             raise InvalidParameterError(name, "without masked values", "a masked array")
+
+
+def check_labels(y: NDArray[Any]) -> None:
+    """Refuse labels that are no classes.
+
+    Parameters
+    ----------
+    y : ndarray of shape (n,)
+        Labels.
+
+    Raises
+    ------
+    InvalidParameterError
+        Labels of several types.
+    ValueError
+        scikit-learn takes them for something else than classes.
+    """
+    try:
+        check_classification_targets(y)
+    except TypeError:  # from sorting them
+        raise InvalidParameterError("y", "of labels of one type", "a mixture") from None
 
 
 def declared_classes(classes: Any, y: NDArray[Any] | None = None) -> NDArray[Any]:

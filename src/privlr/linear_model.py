@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from privlr._inputs import (
+    check_labels,
     checked_weights,
     declared_classes,
     encode_labels,
@@ -227,7 +227,7 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):
                 ensure_all_finite=False,
             )
         if isinstance(self.classes, str):
-            check_classification_targets(y)  # declared classes know their members
+            check_labels(y)  # declared classes know their members
         classes = declared_classes(self.classes, y)
         labels = encode_labels(y, classes)
         planned = self._plan(X.shape[0], X.shape[1], len(classes))

@@ -14,10 +14,10 @@ from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from privlr._inputs import (
+    check_labels,
     declared_classes,
     encode_labels,
     random_source,
@@ -185,7 +185,7 @@ class StackingClassifier(ClassifierMixin, BaseEstimator):
                 ensure_all_finite=False,
             )
         X = well_formed(X)
-        check_classification_targets(y)
+        check_labels(y)
         classes = declared_classes(self.classes, y)
         labels = encode_labels(y, classes)
         planned = self._plan(X.shape[0], X.shape[1], len(classes), classes)

@@ -1,6 +1,6 @@
 """Vertical learning: parties that hold different columns of the same samples."""
 
-from privlr.vertical._align import id_digest
+from privlr.vertical._align import align, id_digest
 from privlr.vertical._record import VerticalRecord
 from privlr.vertical._release import ColumnSpaceNoise, ExactShares, NoisyShares
 from privlr.vertical.baselines import fdml_sgd
@@ -21,6 +21,7 @@ __all__ = [
     "Settings",
     "VerticalLogisticRegression",
     "VerticalRecord",
+    "align",
     "fdml_sgd",
     "id_digest",
 ]

@@ -12,7 +12,7 @@ import numpy as np
 from privlr.exceptions import InvalidParameterError
 from privlr.vertical._rows import checked_rows
 
-__all__ = ["aligned_rows", "check_alignment", "id_digest"]
+__all__ = ["align", "aligned_rows", "check_alignment", "id_digest"]
 
 
 def id_digest(ids: Sequence[Any], key: bytes) -> bytes:
@@ -36,6 +36,69 @@ def id_digest(ids: Sequence[Any], key: bytes) -> bytes:
     return digest.digest()
 
 
+def _has_ids(table: Any) -> bool:
+    return hasattr(table, "index") and hasattr(table.index, "duplicated")
+
+
+def _named(parties: Sequence[Any] | Mapping[str, Any]) -> dict[str, Any]:
+    """The parties under their names."""
+    if isinstance(parties, Mapping):
+        return {str(name): table for name, table in parties.items()}
+    return {f"party {i}": table for i, table in enumerate(parties)}
+
+
+def align(parties: Sequence[Any] | Mapping[str, Any], y: Any = None) -> tuple[Any, Any]:
+    """Put the rows of every table into the order of their ids.
+
+    The result does not depend on the order in which any table came, and nor does a fit to it.
+
+    Parameters
+    ----------
+    parties : sequence of, or dict from names to, DataFrames
+        One for each party; the ids are the index, and sorted as text.
+    y : Series or None, default=None
+        Labels.
+
+    Returns
+    -------
+    parties : list or dict of DataFrame
+        As given, sorted.
+    y : Series or None
+        Sorted.
+
+    Raises
+    ------
+    InvalidParameterError
+        A table without ids, ids that repeat, or that one table has and another has not; the
+        error names the party and says how many.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from privlr.vertical import align
+    >>> bank = pd.DataFrame({"income": [1.0, 2.0]}, index=["ann", "bob"])
+    >>> shop = pd.DataFrame({"spent": [4.0, 3.0]}, index=["bob", "ann"])
+    >>> (_, shop), _ = align([bank, shop])
+    >>> list(shop["spent"])
+    [3.0, 4.0]
+    """
+    named = _named(parties)
+    names, tables = [*named, "y"], [*named.values(), y]
+    if y is None:
+        del names[-1], tables[-1]
+    for name, table in zip(names, tables, strict=True):
+        if not _has_ids(table):
+            raise InvalidParameterError(name, "a pandas table with ids", type(table).__name__)
+    ordered = [
+        table.iloc[np.argsort([str(id) for id in table.index], kind="stable")] for table in tables
+    ]
+    check_alignment(ordered, names)
+    labels = None if y is None else ordered.pop()
+    if isinstance(parties, Mapping):
+        return dict(zip(parties, ordered, strict=True)), labels
+    return ordered, labels
+
+
 def check_alignment(tables: Sequence[Any], names: Sequence[str]) -> None:
     """Compare row ids, where tables have any, with those of the first table that has them.
 
@@ -53,9 +116,7 @@ def check_alignment(tables: Sequence[Any], names: Sequence[str]) -> None:
         error names the party and says how many.
     """
     indexed = [
-        (table.index, name)
-        for table, name in zip(tables, names, strict=True)
-        if hasattr(table, "index") and hasattr(table.index, "duplicated")
+        (table.index, name) for table, name in zip(tables, names, strict=True) if _has_ids(table)
     ]
     for index, name in indexed:
         repeated = int(index.duplicated().sum())
@@ -74,7 +135,7 @@ def check_alignment(tables: Sequence[Any], names: Sequence[str]) -> None:
         if moved:
             raise InvalidParameterError(
                 name,
-                f"in the order of {owner} (sort both by id)",
+                f"in the order of {owner} (privlr.vertical.align sorts both by id)",
                 f"{moved} of {len(index)} ids elsewhere",
             )
 
@@ -111,13 +172,13 @@ def aligned_rows(
     InvalidParameterError
         Parties, ids, rows or columns that disagree; the error names the party.
     """
+    named = _named(parties)
+    found, tables = list(named), list(named.values())
     if isinstance(parties, Mapping):
-        found, tables = [str(name) for name in parties], list(parties.values())
         if names is not None and found != list(names):
             raise InvalidParameterError("parties", f"{', '.join(names)}, in this order", found)
-    else:
-        tables = list(parties)
-        found = list(names or (f"party {i}" for i in range(len(tables))))
+    elif names is not None:
+        found = list(names)
     if not tables or len(tables) != len(found):
         raise InvalidParameterError(
             "parties", f"{len(found) or 'at least one'} matrices", len(tables)

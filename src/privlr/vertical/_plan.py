@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
-from privlr._validation import check_choice, check_integer, check_nonnegative, check_positive
+from privlr._validation import (
+    check_choice,
+    check_integer,
+    check_nonnegative,
+    check_positive,
+    check_probability,
+)
 from privlr.exceptions import InvalidParameterError
 from privlr.mechanisms import RandomSource
 from privlr.privacy import (
@@ -20,7 +27,7 @@ from privlr.vertical._record import VerticalRecord
 from privlr.vertical._release import ColumnSpaceNoise, ExactShares, NoisyShares
 from privlr.vertical.settings import Settings
 
-__all__ = ["Plan"]
+__all__ = ["Plan", "whole_cost"]
 
 #: Rounds where max_iter is "auto".
 ROUNDS, PRIVATE_ROUNDS = 1000, 1
@@ -30,6 +37,39 @@ _TARGET_BOUNDS = {"labels": 0.5, "residuals": 1.0}
 
 _SEEN_LABELS = "disclosed to every party, by the sign of the message"
 _SCORES = "not covered: the parties score new samples with coefficients that carry no noise"
+
+
+def whole_cost(model: Any) -> tuple[Any, Any]:
+    """Return epsilon and delta that a ledger is charged for a fit, whatever the data.
+
+    Parameters
+    ----------
+    model : VerticalLogisticRegression
+        The estimator.
+
+    Returns
+    -------
+    epsilon, delta : Fraction
+        Of features and labels together.
+
+    Raises
+    ------
+    InvalidParameterError
+        One is out of range, or given without the other.
+    """
+    labels = Fraction(0)
+    if model.label_epsilon is not None:
+        check_positive("label_epsilon", model.label_epsilon, high=44.0)
+        labels = exact("label_epsilon", model.label_epsilon)
+    if model.epsilon is None:
+        if model.delta is not None:
+            raise InvalidParameterError("epsilon", "given, for a release with noise", None)
+        return labels, Fraction(0)
+    check_positive("epsilon", model.epsilon)
+    if model.delta is None:
+        raise InvalidParameterError("delta", "given with epsilon", None)
+    check_probability("delta", model.delta)
+    return exact("epsilon", model.epsilon) + labels, exact("delta", model.delta)
 
 
 class Plan:
@@ -69,13 +109,12 @@ class Plan:
             raise InvalidParameterError("targets", "'labels' with 'shares'", model.targets)
         self.mu: float | None = None
         self.sigmas: tuple[float, ...] = ()
+        self.cost = whole_cost(model)
         if self.exact:
-            if self.published or release == "statistics" or model.delta is not None:
+            if self.published or release == "statistics":
                 raise InvalidParameterError("epsilon", "given, for a release with noise", None)
             return
-        epsilon = check_positive("epsilon", model.epsilon)
-        if model.delta is None:
-            raise InvalidParameterError("delta", "given with epsilon", None)
+        epsilon = float(model.epsilon)
         radius = check_positive("share_bound", model.share_bound)
         together = settings.n_parties if relation == "replace_one" else 1
         if self.published:
@@ -118,13 +157,6 @@ class Plan:
             self.mu = self.statistics.mu
             self.sigmas = (self.statistics.gram_sigma, self.statistics.moment_sigma)
 
-    @property
-    def cost(self) -> tuple[Any, Any]:
-        """Epsilon and delta that the ledger is charged."""
-        epsilon = exact("epsilon", 0 if self.exact else self.model.epsilon)
-        labels = exact("label_epsilon", self.model.label_epsilon or 0)
-        return epsilon + labels, 0 if self.exact else self.model.delta
-
     def record(self, source: RandomSource) -> VerticalRecord:
         """What the fit says about itself."""
         model, notes = self.model, []
@@ -146,7 +178,6 @@ class Plan:
                 notes.append("the label holder's features are not covered (targets='residuals')")
         labels = _SEEN_LABELS
         if model.label_epsilon is not None:
-            check_positive("label_epsilon", model.label_epsilon, high=44.0)
             labels = f"randomised once, at epsilon={model.label_epsilon:g}"
         if source.seed is not None:
             notes.append("random_state was set: whoever knows it can remove the noise")

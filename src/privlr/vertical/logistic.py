@@ -12,24 +12,25 @@ from numpy.typing import NDArray
 from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from privlr._inputs import (
+    check_labels,
     declared_classes,
     encode_labels,
     random_source,
     refuse_masked,
     unchanged_if_refused,
 )
-from privlr._validation import check_positive
+from privlr._validation import check_integer, check_positive
 from privlr.card import ModelCard, model_card
 from privlr.exceptions import InvalidParameterError
 from privlr.mechanisms import RandomSource, randomize_labels
 from privlr.optimize import solve, well_formed
-from privlr.privacy import Ledger
+from privlr.privacy import Charge, Ledger
 from privlr.vertical._align import aligned_rows
-from privlr.vertical._plan import Plan
+from privlr.vertical._plan import Plan, whole_cost
+from privlr.vertical._record import VerticalRecord
 from privlr.vertical._rows import checked_rows, clipped_rows
 from privlr.vertical.coordinator import Coordinator
 from privlr.vertical.party import Party
@@ -201,6 +202,40 @@ class VerticalLogisticRegression(ClassifierMixin, BaseEstimator):
         self.callback = callback
         self.progress = progress
         self.random_state = random_state
+
+    def privacy_cost(
+        self, n_samples: int | None = None, n_features: Sequence[int] | None = None
+    ) -> VerticalRecord | Charge:
+        """Tell what a fit will cost, without any data.
+
+        Parameters
+        ----------
+        n_samples : int or None, default=None
+            Rows of the data to come.
+        n_features : sequence of int or None, default=None
+            Columns of each party, the label holder first; without the constant.
+
+        Returns
+        -------
+        Charge or VerticalRecord
+            Epsilon and delta; with a shape, the whole record of such a fit: noise, releases,
+            and what is covered.
+
+        Raises
+        ------
+        InvalidParameterError
+            A parameter is outside its range.
+        """
+        if n_samples is None or n_features is None:
+            return Charge(type(self).__name__, *whole_cost(self))
+        try:
+            widths = [check_integer("n_features", width) for width in n_features]
+        except TypeError:
+            widths = []
+        if not widths:
+            raise InvalidParameterError("n_features", "a number for each party", n_features)
+        plan = self._plan(check_integer("n_samples", n_samples), widths)
+        return plan.record(RandomSource(seed=None if self.random_state is None else 0))
 
     @unchanged_if_refused
     def fit(self, X: Any, y: Any, *, eval_set: tuple[Any, Any] | None = None) -> Self:
@@ -397,7 +432,7 @@ class VerticalLogisticRegression(ClassifierMixin, BaseEstimator):
         n = blocks[0].shape[0]
         if y.shape != (n,):
             raise InvalidParameterError("y", f"of shape ({n},)", y.shape)
-        check_classification_targets(y)
+        check_labels(y)
         if self.label_epsilon is not None and np.ndim(self.classes) == 0:
             raise InvalidParameterError("classes", "declared, with label_epsilon", self.classes)
         classes = declared_classes("public" if self.classes is None else self.classes, y)
@@ -409,22 +444,11 @@ class VerticalLogisticRegression(ClassifierMixin, BaseEstimator):
             if held_out.shape != (test[0][0].shape[0],):
                 raise InvalidParameterError("eval_set", "a label for each row", held_out.shape)
             test = test[0], encode_labels(held_out, classes)
-        if not isinstance(self.fit_intercept, bool | np.bool_):
-            raise InvalidParameterError("fit_intercept", "True or False", self.fit_intercept)
+        plan = self._plan(n, [X.shape[1] for X in blocks])
         if self.fit_intercept:
             blocks = [_with_constant(blocks[0]), *blocks[1:]]
             test = test and ([_with_constant(test[0][0]), *test[0][1:]], test[1])
         blocks = [checked_rows(X, name) for X, name in zip(blocks, names, strict=True)]
-        settings = Settings(
-            n_samples=n,
-            n_parties=len(blocks),
-            n_features=sum(X.shape[1] for X in blocks),
-            ridge=n * check_positive("l2_reg_strength", self.l2_reg_strength),
-            rho=self.rho,
-            form=self.form,
-            over_relaxation=self.over_relaxation,
-        )
-        plan = Plan(self, settings, [X.shape[1] for X in blocks])
         source = RandomSource() if plan.exact else random_source(self.random_state)
         record = plan.record(source)
         if plan.noisy and (self.callback is not None or test is not None):
@@ -443,7 +467,7 @@ class VerticalLogisticRegression(ClassifierMixin, BaseEstimator):
             parties = [
                 Party(
                     X,
-                    settings,
+                    plan.settings,
                     name=name,
                     release=release,
                     data_norm=norm if plan.noisy else None,
@@ -453,7 +477,7 @@ class VerticalLogisticRegression(ClassifierMixin, BaseEstimator):
                     zip(blocks, names, plan.releases, plan.norms, strict=True)
                 )
             ]
-            sharing = ADMMSharing(parties, Coordinator(labels, settings))
+            sharing = ADMMSharing(parties, Coordinator(labels, plan.settings))
             history, status = sharing.run(
                 plan.rounds,
                 tol=0.0 if plan.noisy else plan.tol,
@@ -487,6 +511,22 @@ class VerticalLogisticRegression(ClassifierMixin, BaseEstimator):
         if status == "interrupted":
             raise KeyboardInterrupt
         return self
+
+    def _plan(self, n_samples: int, widths: list[int]) -> Plan:
+        """The constants of a fit to parties of so many columns."""
+        if not isinstance(self.fit_intercept, bool | np.bool_):
+            raise InvalidParameterError("fit_intercept", "True or False", self.fit_intercept)
+        widths = [widths[0] + int(self.fit_intercept), *widths[1:]]
+        settings = Settings(
+            n_samples=n_samples,
+            n_parties=len(widths),
+            n_features=sum(widths),
+            ridge=n_samples * check_positive("l2_reg_strength", self.l2_reg_strength),
+            rho=self.rho,
+            form=self.form,
+            over_relaxation=self.over_relaxation,
+        )
+        return Plan(self, settings, widths)
 
     def _from_statistics(
         self, blocks: list[Any], labels: Array, plan: Plan, source: RandomSource
