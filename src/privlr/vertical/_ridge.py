@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve, eigh
-from scipy.linalg.blas import dsyrk
+from scipy.linalg.blas import dsymv, dsyrk
 
 __all__ = ["DualRidge", "PrimalRidge", "Ridge", "gram", "make_ridge"]
 
@@ -85,8 +85,10 @@ class Ridge(ABC):
             matrix[np.diag_indices_from(matrix)] += alpha
             self._factor = cho_factor(matrix, overwrite_a=True, check_finite=False)
             if bound < INVERSE_ERROR:
-                # One product with the inverse takes a fraction of two triangular solves.
-                self._inverse = cho_solve(self._factor, np.eye(len(matrix)), overwrite_b=True)
+                # One product with the inverse, of which a half is read, takes a fraction of
+                # two triangular solves.
+                inverse = cho_solve(self._factor, np.eye(len(matrix)), overwrite_b=True)
+                self._inverse = np.asfortranarray(inverse)
 
     @abstractmethod
     def _kernel_of(self, X: Any) -> Array:
@@ -113,7 +115,7 @@ class Ridge(ABC):
             rotated /= self.values + (self.alpha + self._multiplier(rotated))
             self.solution = self.vectors @ rotated
         elif self._inverse is not None:
-            self.solution = self._inverse @ moment
+            self.solution = dsymv(1.0, self._inverse, moment)
         else:
             self.solution = cho_solve(self._factor, moment, check_finite=False)
 
