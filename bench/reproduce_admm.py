@@ -121,7 +121,7 @@ def sgd_curve(d: Data, learning_rate: float) -> list[tuple[Any, ...]]:
     return rows
 
 
-def stacked(d: Data, epsilon: float, repeat: int) -> Any:
+def stacked(d: Data, epsilon: float, repeat: int, loss: str) -> Any:
     """PST-F with a group for each party, none of whose rows is clipped."""
     importance = np.concatenate(
         [
@@ -134,7 +134,7 @@ def stacked(d: Data, epsilon: float, repeat: int) -> Any:
         groups=d.columns,
         importance=importance,
         data_norm=sum(d.norms),
-        loss="capped",
+        loss=loss,
         classes=[-1, 1],
         random_state=repeat,
     )
@@ -165,6 +165,10 @@ PRIVATE: dict[str, dict[str, Any]] = {
 }
 
 
+#: The loss of each stack over the parties.
+STACKED = {"PST-F": "capped", "PST-F, logistic loss": "logistic"}
+
+
 @dataclass(frozen=True)
 class Cell:
     """One fit: where its results belong."""
@@ -187,8 +191,8 @@ class Cell:
             return [(0, *alone(d, slice(None)))]
         if self.method == "first party alone":
             return [(0, *alone(d, slice(0, len(d.columns[0]))))]
-        if self.method == "PST-F":
-            return [(0, *stacked(d, self.setting, self.repeat))]
+        if self.method in STACKED:
+            return [(0, *stacked(d, self.setting, self.repeat, STACKED[self.method]))]
         options = {"data_norm": d.norms, **PRIVATE[self.method]}
         epsilon = self.setting
         if "classes" in options:
@@ -209,7 +213,7 @@ def cells(repeats: int) -> Iterator[Cell]:
         for method in ("centralised", "first party alone"):
             yield Cell("privacy", name, method, 0.0)
     for name in ("a9a", "gisette-like"):
-        for method in (*PRIVATE, "PST-F"):
+        for method in (*PRIVATE, *STACKED):
             for epsilon in EPSILONS if name == "a9a" else EPSILONS[::2]:
                 for repeat in range(repeats if name == "a9a" else 1):
                     yield Cell("privacy", name, method, epsilon, repeat)
