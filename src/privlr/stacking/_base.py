@@ -185,7 +185,8 @@ class StackingClassifier(ClassifierMixin, BaseEstimator):
                 ensure_all_finite=False,
             )
         X = well_formed(X)
-        check_labels(y)
+        if isinstance(self.classes, str):
+            check_labels(y)  # declared classes know their members
         classes = declared_classes(self.classes, y)
         labels = encode_labels(y, classes)
         planned = self._plan(X.shape[0], X.shape[1], len(classes), classes)

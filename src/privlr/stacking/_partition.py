@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -81,7 +80,7 @@ def normalized(values: Sequence[float]) -> tuple[float, ...]:
     """
     total = math.fsum(values)
     shares = [value / total for value in values]
-    while sum(map(Fraction, shares)) > 1:
+    while math.fsum([*shares, -1.0]) > 0:  # of the exact sum the sign is right
         largest = shares.index(max(shares))
         shares[largest] = math.nextafter(shares[largest], 0.0)
     return tuple(shares)
