@@ -1,6 +1,8 @@
 """Rounds a second and memory of a run across processes, next to the same run in one process.
 
 Usage: python bench/federated_rounds.py [--samples 30000] [--parties 3] [--rounds 200]
+
+It fails where the memory of a site's process grows by more than 20 kB a round.
 """
 
 import argparse
@@ -32,13 +34,16 @@ def make_data(n, parties, d, root):
     return blocks, y
 
 
-def sample_memory(federation, stop, samples):
-    """RSS in MB of each site's job process, once a second."""
-    while not stop.wait(1.0):
+def sample_memory(federation, store, stop, samples):
+    """Rounds so far and resident MB of each site's job process, four times a second."""
+    while not stop.wait(0.25):
+        done = sum(line["event"] == "round" for line in store.progress())
         for site, process in list(federation.processes.items()):
             try:
                 for child in psutil.Process(process.pid).children(recursive=True):
-                    samples.setdefault(site, []).append(child.memory_info().rss / 2**20)
+                    if done:
+                        rss = child.memory_info().rss / 2**20
+                        samples.setdefault(site, []).append((done, rss))
             except psutil.Error:
                 pass
 
@@ -56,7 +61,7 @@ def main():
         blocks, y = make_data(options.samples, options.parties, options.features, root)
         job = Job(
             run="bench", parties=names, classes=("0", "1"), rounds=options.rounds, tol=0.0,
-            start_timeout=300.0, round_timeout=120.0,
+            start_timeout=300.0, round_timeout=60.0,
         )  # fmt: skip
         with LocalFederation(root / "sites", names) as federation:
             federation.provision()
@@ -74,16 +79,19 @@ def main():
             install_policy(federation.kit(LABEL_HOLDER), policy)
             for site in (LABEL_HOLDER, *names):
                 federation.start(site)
+            store = RunStore(federation.kit(LABEL_HOLDER) / "privlr" / "runs" / "bench")
             stop, memory = threading.Event(), {}
-            threading.Thread(target=sample_memory, args=(federation, stop, memory)).start()
+            arguments = federation, store, stop, memory
+            threading.Thread(target=sample_memory, args=arguments).start()
             try:
                 write_job(job, root / "job")
                 with federation.session() as session:
                     status = submit_and_wait(session, root / "job", 1800)
             finally:
                 stop.set()
-            kit = federation.kit(LABEL_HOLDER)
-            lines = RunStore(kit / "privlr" / "runs" / "bench").progress()
+            lines = store.progress()
+        if status != "FINISHED:COMPLETED":
+            raise SystemExit(f"{status}: {lines[-1:]}")
         rounds = [line for line in lines if line["event"] == "round"]
         spent = np.diff([line["time"] for line in rounds])
         print(f"N={options.samples} M={options.parties} d={options.features} status={status}")
@@ -91,9 +99,14 @@ def main():
             f"remote: {1 / np.median(spent):.2f} rounds/s (median), "
             f"{1 / spent.mean():.2f} (mean), load {os.getloadavg()[0]:.1f}"
         )
+        growing = False
         for site, values in memory.items():
-            points = np.array_split(values, min(8, len(values)))
-            print(f"  {site}: RSS in MB {[round(float(np.median(part))) for part in points]}")
+            # Processes warm up in the first quarter, and end after the last round.
+            kept = [v for v in values if options.rounds / 4 <= v[0] < options.rounds]
+            done, rss = np.transpose(kept)
+            slope = 1024 * np.polyfit(done, rss, 1)[0]
+            growing |= slope > 20
+            print(f"  {site}: {rss[0]:.0f} to {rss[-1]:.0f} MB, {slope:.1f} kB a round")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         times = []
@@ -102,6 +115,8 @@ def main():
             job.estimator.set_params(max_iter=count).fit_parties(blocks, y)
             times.append(time.perf_counter() - begun)
     print(f"in process: {min(options.rounds, 20) / (times[1] - times[0]):.1f} rounds/s")
+    if growing:
+        raise SystemExit("the memory of a process grows")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Runs across organisations without the engine: codecs, policies, alignment, failures, resuming."""
 
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -112,6 +113,7 @@ def test_a_job_is_plain_json_and_reads_back(tmp_path: Path) -> None:
         {"parties": ["server"]},
         {"classes": ["a", "a"]},
         {"task": "shell"},
+        {"release": "statistics"},
         {"rounds": 0},
         {"round_timeout": 0.0},
         {"data": "/etc/passwd"},
@@ -170,6 +172,10 @@ def test_a_policy_closes_the_engine(tmp_path: Path) -> None:
             install_policy(kit, msgspec.structs.replace(policy, budget=1e9))
     with pytest.raises(FederationError, match="no startup kit"):
         install_policy(tmp_path / "nothing", policy)
+    servers = {"servers": [{"service": {"scheme": "http"}}]}
+    (kit / "startup/fed_client.json").write_text(json.dumps(servers))
+    with pytest.raises(FederationError, match="scheme: tcp"):
+        install_policy(kit, policy)
 
 
 # --- whole runs, with threads in place of the engine --------------------------------------------
@@ -423,6 +429,32 @@ def test_a_repeated_message_gets_the_same_answer_and_another_one_stops_the_run()
         meeting.post("b", share, 5)
 
 
+def test_a_copy_that_was_overtaken_does_no_harm() -> None:
+    """Where a link was down, copies of a message wait side by side, and one may come last."""
+    meeting, answers = Meeting(["a"]), []
+
+    def post(message: Message) -> threading.Thread:
+        thread = threading.Thread(target=lambda: answers.append(meeting.post("a", message, 5)))
+        thread.start()
+        return thread
+
+    shares = [Message(Kind.SHARE, i, bytes(8)) for i in range(3)]
+    duals = [Message(Kind.DUAL, i, b"x") for i in range(3)]
+    copies = [post(shares[0]), post(shares[0])]
+    for i in range(2):
+        assert meeting.gather(Kind.SHARE, i, 5) == [shares[i]]
+        meeting.answer(duals[i])
+        for thread in copies:
+            thread.join()
+        copies = [post(shares[i + 1])]
+    assert answers == [duals[0], duals[0], duals[1]]
+    assert meeting.post("a", shares[0], 5).kind == Kind.ERROR
+    assert meeting.gather(Kind.SHARE, 2, 5) == [shares[2]]
+    meeting.answer(duals[2])
+    copies[0].join()
+    assert answers[-1] == duals[2]
+
+
 def die_after(round: int, party: str, kinds: tuple[Kind, ...] = (Kind.SHARE,)):
     """A tap that records shares, and kills the run when a party sends that of a round."""
     sent: dict[tuple[str, int], bytes] = {}
@@ -488,13 +520,46 @@ def test_without_the_saved_state_a_run_cannot_be_resumed(tmp_path: Path) -> None
     job = make_job(2, round_timeout=1.0, **PRIVATE)
     tap, _ = die_after(3, "party-1")
     federation.run(job, tap)
-    (federation.store("party-0").directory / "state.npz").unlink()
+    (federation.store("party-0").directory / "state.json").unlink()
     resumed = msgspec.structs.replace(job, resume=True)
     assert "party-0 is at round 0 of the run, not 2" in str(federation.run(resumed)[HOLDER])
     again = federation.run(msgspec.structs.replace(job, resume=False, start_timeout=2.0))
     assert "the run 'r' exists at this site" in str(again["party-0"])
     other = msgspec.structs.replace(resumed, epsilon=1.0, start_timeout=2.0)
     assert "other constants" in str(federation.run(other)["party-0"])
+
+
+def test_a_state_is_replaced_whole_or_not_at_all(tmp_path: Path, monkeypatch) -> None:
+    store, rng = RunStore(tmp_path), np.random.default_rng(0)
+    states = [{"round": i, "last": i == 2, "z": rng.normal(size=50 + i)} for i in range(4)]
+    assert store.load() is None
+    for durable in (False, True):
+        for state in states:
+            store.save(state, durable=durable)
+            loaded = store.load()
+            assert loaded.pop("z").tobytes() == state["z"].tobytes()
+            assert loaded == {"round": state["round"], "last": state["last"]}
+    # The process ends when the new vectors are written in part: the earlier state counts.
+    monkeypatch.setattr(os, "replace", lambda *paths: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        store.save(states[0], durable=True)
+    assert store.load()["z"].tobytes() == states[3]["z"].tobytes()
+    monkeypatch.undo()
+    # What the disk lost after the state was written is found: no noise is drawn again for it.
+    store.save(states[1], durable=True)
+    for path in tmp_path.glob("state*.bin"):
+        content = path.read_bytes()
+        for damaged in (content[:-8], bytes(8) + content[8:], b""):
+            path.write_bytes(damaged)
+            if path.stem.endswith(str(json.loads((tmp_path / "state.json").read_text())["slot"])):
+                with pytest.raises(FederationError, match="the saved state is damaged"):
+                    store.load()
+            else:
+                assert store.load()["z"].tobytes() == states[1]["z"].tobytes()
+        path.write_bytes(content)
+    (tmp_path / "state.json").write_bytes(b"{")
+    with pytest.raises(FederationError, match="cannot be read"):
+        store.load()
 
 
 def test_two_jobs_of_a_run_cannot_both_go_on_from_its_state(tmp_path: Path) -> None:
@@ -511,6 +576,35 @@ def test_two_jobs_of_a_run_cannot_both_go_on_from_its_state(tmp_path: Path) -> N
     assert int(working.load()["round"]) == 3
     working.unlock()
     succeeded(federation.run(resumed))
+
+
+def test_every_message_is_listed_at_both_ends(tmp_path: Path) -> None:
+    federation, job = Federation(tmp_path, 2), make_job(2, **PRIVATE)
+    succeeded(federation.run(job))
+    steps = [("HELLO", "START", 0), ("READY", "DUAL", 0)]
+    steps += [("SHARE", "DUAL" if i < 5 else "FINAL", i) for i in range(1, 6)]
+    steps += [("DONE", "DONE", 5)]
+    at_holder = federation.store(HOLDER).messages()
+    for name in federation.names:
+        lines = [dict(line) for line in federation.store(name).messages()]
+        assert [(line["direction"], line["kind"], line["round"]) for line in lines] == [
+            line for out, answer, i in steps for line in (("out", out, i), ("in", answer, i))
+        ]
+        for line in lines:
+            assert set(line) == {"time", "direction", "peer", "kind", "round", "bytes"}
+            if line["kind"] in ("SHARE", "DUAL", "FINAL"):
+                assert line["bytes"] == 20 + 8 * 60
+            elif line["kind"] in ("READY", "DONE"):
+                assert line["bytes"] == 20
+        facts = ("kind", "round", "bytes")
+        for own, other in (("out", "in"), ("in", "out")):
+            sent = [[line[f] for f in facts] for line in lines if line["direction"] == own]
+            assert sent == [
+                [line[f] for f in facts]
+                for line in at_holder
+                if (line["peer"], line["direction"]) == (name, other)
+            ]
+    assert len(at_holder) == 2 * 2 * len(steps)
 
 
 def test_labels_are_randomised_once_for_all_jobs_of_a_run(tmp_path: Path) -> None:

@@ -77,7 +77,7 @@ def provision(federation):
     ports = f"fed_learn_port: {port}, admin_port: {port}"
     server = f"{{host: {federation.host}, {ports}}}"
     (root / "lead" / "project.yml").write_text(
-        f"name: trial\nscheme: http\nconnection_security: mtls\nserver: {server}\n"
+        f"name: trial\nscheme: tcp\nconnection_security: mtls\nserver: {server}\n"
     )
     said = run(root / "lead", "nvflare cert init --profile project.yml -o ca")
     fingerprint = said.partition("rootca_fingerprint_sha256: ")[2].split()[0]

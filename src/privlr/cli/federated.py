@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 import typer
@@ -36,24 +38,66 @@ _Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a tab
 _Kit = Annotated[Path, typer.Option(help="Startup kit of this site, from `nvflare package`.")]
 _Budget = Annotated[float, typer.Option(help="Largest total epsilon of all runs at this site.")]
 _DeltaBudget = Annotated[float, typer.Option(help="Largest total delta.")]
-_Classes = Annotated[
-    str, typer.Option(help="The two labels, separated by a comma; a public matter.")
-]
-_Rounds = Annotated[int, typer.Option(min=1, help="Most rounds.")]
-_Epsilon = Annotated[
-    float | None, typer.Option(help="Cost of the run; without it shares carry no noise.")
-]
-_Delta = Annotated[float | None, typer.Option(help="Goes with --epsilon.")]
-_LabelEpsilon = Annotated[
-    float | None,
-    typer.Option(help="Randomise the labels once at this cost; without it parties see them."),
-]
-_Norm = Annotated[float, typer.Option(help="Bound that each party's rows are clipped to.")]
-_Bound = Annotated[float, typer.Option(help="Bound on a party's share of a score.")]
-_L2 = Annotated[float, typer.Option("--l2", help="Ridge of the mean loss.")]
-_Tol = Annotated[float, typer.Option(help="Stop a run without noise at this accuracy.")]
-_Timeout = Annotated[float, typer.Option(help="Seconds to wait for a round.")]
-_Seed = Annotated[int | None, typer.Option(help="Repeatable noise, which is NOT private: tests.")]
+
+
+def _terms(
+    *,
+    classes: Annotated[
+        str, typer.Option(help="The two labels, separated by a comma; a public matter.")
+    ],
+    rounds: Annotated[int, typer.Option(min=1, help="Most rounds.")],
+    epsilon: Annotated[
+        float | None, typer.Option(help="Cost of the run; without it shares carry no noise.")
+    ] = None,
+    delta: Annotated[float | None, typer.Option(help="Goes with --epsilon.")] = None,
+    label_epsilon: Annotated[
+        float | None,
+        typer.Option(help="Randomise the labels once at this cost; without it parties see them."),
+    ] = None,
+    data_norm: Annotated[
+        float, typer.Option(help="Bound that each party's rows are clipped to.")
+    ] = 1.0,
+    share_bound: Annotated[float, typer.Option(help="Bound on a party's share of a score.")] = 4.0,
+    l2: Annotated[float, typer.Option("--l2", help="Ridge of the mean loss.")] = 1e-4,
+    tol: Annotated[float, typer.Option(help="Stop a run without noise at this accuracy.")] = 1e-5,
+    round_timeout: Annotated[float, typer.Option(help="Seconds to wait for a round.")] = 60.0,
+    start_timeout: Annotated[float, typer.Option(help="Seconds to wait for all sites.")] = 600.0,
+    seed: Annotated[
+        int | None, typer.Option(help="Repeatable noise, which is NOT private: tests.")
+    ] = None,
+) -> dict[str, Any]:
+    """Fields of a job that do not name its sites; the options of whatever makes a job."""
+    return {
+        "classes": _two(classes),
+        "rounds": rounds,
+        "epsilon": epsilon,
+        "delta": delta,
+        "label_epsilon": label_epsilon,
+        "data_norm": data_norm,
+        "share_bound": share_bound,
+        "l2_reg_strength": l2,
+        "tol": tol,
+        "round_timeout": round_timeout,
+        "start_timeout": start_timeout,
+        "random_state": seed,
+    }
+
+
+def _with_terms(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options of `_terms` in place of its argument `terms`."""
+    shared = inspect.signature(_terms, eval_str=True).parameters
+    own = inspect.signature(command, eval_str=True).parameters
+    parameters = [p for p in own.values() if p.name != "terms"] + list(shared.values())
+
+    def run(**options: Any) -> None:
+        with reported():
+            terms = _terms(**{name: options.pop(name) for name in shared})
+        command(terms=terms, **options)
+
+    run.__doc__ = command.__doc__
+    run.__annotations__ = {p.name: p.annotation for p in parameters}
+    vars(run)["__signature__"] = inspect.Signature(parameters)
+    return run
 
 
 @commands.command("key")
@@ -120,43 +164,19 @@ def _site(
 
 
 @commands.command("job")
+@_with_terms
 def _job(
+    *,
+    terms: dict[str, Any],
     party: Annotated[
         list[str], typer.Option(help="A site with features; repeat, in the order of columns.")
     ],
-    classes: _Classes,
-    rounds: _Rounds,
     out: Annotated[Path, typer.Option(help="Folder to write.")] = Path("job"),
     run: Annotated[str | None, typer.Option(help="Name of the run.")] = None,
-    epsilon: _Epsilon = None,
-    delta: _Delta = None,
-    label_epsilon: _LabelEpsilon = None,
-    data_norm: _Norm = 1.0,
-    share_bound: _Bound = 4.0,
-    l2: _L2 = 1e-4,
-    tol: _Tol = 1e-5,
-    round_timeout: _Timeout = 60.0,
-    start_timeout: Annotated[float, typer.Option(help="Seconds to wait for all sites.")] = 600.0,
-    seed: _Seed = None,
 ) -> None:
     """Write a job folder of plain JSON for `nvflare job submit`."""
     with reported():
-        job = Job(
-            run=run or new_run_name(),
-            parties=tuple(party),
-            classes=_two(classes),
-            rounds=rounds,
-            epsilon=epsilon,
-            delta=delta,
-            label_epsilon=label_epsilon,
-            data_norm=data_norm,
-            share_bound=share_bound,
-            l2_reg_strength=l2,
-            tol=tol,
-            round_timeout=round_timeout,
-            start_timeout=start_timeout,
-            random_state=seed,
-        )
+        job = Job(run=run or new_run_name(), parties=tuple(party), **terms)
         write_job(job, out)
     print(f"{out}: run {job.run}")
 
@@ -219,24 +239,17 @@ def _status(kit: _Kit = Path("."), json: _Json = False) -> None:
 
 
 @commands.command("simulate")
+@_with_terms
 def _simulate(
+    *,
+    terms: dict[str, Any],
     party: Annotated[
         list[Path], typer.Option(help="Data of a site with features; repeat, in order.")
     ],
     labels: Annotated[Path, typer.Option(help="Data of the label holder.")],
     label: Annotated[str, typer.Option(help="Its label column.")],
     id: Annotated[str, typer.Option(help="The id column of all files.")],
-    classes: _Classes,
-    rounds: _Rounds,
     out: Annotated[Path, typer.Option(help="Folder to leave the sites' files in.")],
-    epsilon: _Epsilon = None,
-    delta: _Delta = None,
-    label_epsilon: _LabelEpsilon = None,
-    data_norm: _Norm = 1.0,
-    share_bound: _Bound = 4.0,
-    l2: _L2 = 1e-4,
-    tol: _Tol = 1e-5,
-    round_timeout: _Timeout = 60.0,
     timeout: Annotated[float, typer.Option(help="Seconds for the whole run.")] = 1800.0,
 ) -> None:
     """Run a whole federation on this machine, with a temporary CA, for a first try."""
@@ -244,20 +257,7 @@ def _simulate(
         from privlr.federation.local import LABEL_HOLDER, LocalFederation, submit_and_wait
 
         names = tuple(f"party-{i + 1}" for i in range(len(party)))
-        job = Job(
-            run="simulation",
-            parties=names,
-            classes=_two(classes),
-            rounds=rounds,
-            epsilon=epsilon,
-            delta=delta,
-            label_epsilon=label_epsilon,
-            data_norm=data_norm,
-            share_bound=share_bound,
-            l2_reg_strength=l2,
-            tol=tol,
-            round_timeout=round_timeout,
-        ).check()
+        job = Job(run="simulation", parties=names, **terms).check()
         if out.exists():
             raise FileExistsError(f"{out} exists already")
         with LocalFederation(out.resolve(), names) as federation:
@@ -269,10 +269,11 @@ def _simulate(
                     id=id,
                     key=str((out / "alignment.key").resolve()),
                     label=label if site == LABEL_HOLDER else None,
-                    budget=max(epsilon or 0.0, label_epsilon or 0.0),
-                    delta_budget=delta or 0.0,
+                    budget=max(job.epsilon or 0.0, job.label_epsilon or 0.0),
+                    delta_budget=job.delta or 0.0,
                     allow_exact_shares=True,
                     disclose_labels=True,
+                    allow_seed=True,
                 )
                 policy.check_data()
                 install_policy(federation.kit(site), policy)

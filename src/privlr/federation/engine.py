@@ -1,8 +1,10 @@
 """The two classes that NVIDIA FLARE runs: a controller at the label holder, an executor at a party.
 
-Requests go from a party to the label holder only, as `ReliableMessage`, whose retries carry
-the same bytes. Bodies are plain bytes: FLARE passes arrays by reference, and a receiver then
-hangs when the owner is gone.
+Requests go from a party to the label holder only, as single messages of FLARE's cell network,
+and are sent again with the same bytes where no answer came. FLARE's own streams and reliable
+messages keep a thread of their own for each message for 65 seconds, thousands in a run. Bodies
+are plain bytes: FLARE passes arrays by reference, and a receiver then hangs when the owner is
+gone.
 """
 
 from __future__ import annotations
@@ -17,13 +19,17 @@ from typing import Any
 
 from nvflare.apis.controller_spec import Task
 from nvflare.apis.executor import Executor
-from nvflare.apis.fl_constant import ReturnCode
+from nvflare.apis.fl_constant import CellMessageAuthHeaderKey, ReturnCode
 from nvflare.apis.fl_context import FLContext
 from nvflare.apis.impl.controller import Controller
 from nvflare.apis.shareable import Shareable, make_reply
 from nvflare.apis.signal import Signal
-from nvflare.apis.utils.reliable_message import ReliableMessage
+from nvflare.fuel.f3.cellnet.defs import MessageHeaderKey
+from nvflare.fuel.f3.cellnet.defs import ReturnCode as CellCode
 from nvflare.fuel.f3.cellnet.fqcn import FQCN
+from nvflare.fuel.f3.cellnet.utils import make_reply as cell_reply
+from nvflare.fuel.f3.cellnet.utils import new_cell_message
+from nvflare.fuel.f3.message import Message as CellMessage
 
 from privlr.exceptions import FederationError
 from privlr.federation.job import TASK, read_job
@@ -32,8 +38,10 @@ from privlr.federation.roles import LabelHolder, run_party
 
 __all__ = ["LabelHolderController", "PartyExecutor"]
 
-_TOPIC = "privlr.message"
-_BYTES = "bytes"
+_CHANNEL = "privlr"
+_TOPIC = "message"
+#: Seconds between two attempts to send.
+_PAUSE = 0.5
 #: Seconds for FLARE to wind a job down before the process ends itself.
 _GRACE = 30.0
 
@@ -65,7 +73,8 @@ class LabelHolderController(Controller):
             FLARE's context.
         """
         self._holder = LabelHolder(self._job, _kit(fl_ctx))
-        ReliableMessage.register_request_handler(_TOPIC, self._receive, fl_ctx)
+        cell = fl_ctx.get_engine().get_cell().core_cell
+        cell.register_request_cb(_CHANNEL, _TOPIC, self._receive)
 
     def control_flow(self, abort_signal: Signal, fl_ctx: FLContext) -> None:
         """Start the parties and run all rounds.
@@ -109,12 +118,9 @@ class LabelHolderController(Controller):
         if self._holder is not None:
             self._holder.meeting.fail("the label holder has stopped")
 
-    def _receive(self, topic: str, request: Shareable, fl_ctx: FLContext) -> Shareable:
+    def _receive(self, request: CellMessage) -> CellMessage:
         assert self._holder is not None
-        name = fl_ctx.get_peer_context().get_identity_name()
-        reply = make_reply(ReturnCode.OK)
-        reply[_BYTES] = self._holder.receive(name, request.get(_BYTES, b""))
-        return reply
+        return cell_reply(CellCode.OK, body=self._holder.receive(_sender(request), request.payload))
 
 
 class PartyExecutor(Executor):
@@ -166,25 +172,38 @@ class PartyExecutor(Executor):
         return make_reply(ReturnCode.OK)
 
 
+def _sender(request: CellMessage) -> str:
+    """The site that a message comes from.
+
+    FLARE's server process has let it pass only because its token is signed for this name, and
+    gives a site that token only for the certificate of this name.
+    """
+    name = str(request.get_header(CellMessageAuthHeaderKey.CLIENT_NAME))
+    origin = FQCN.split(request.get_header(MessageHeaderKey.ORIGIN))[0]
+    return name if name == origin else f"{origin}, with the token of {name},"
+
+
 def _send(context: FLContext, abort: Signal, message: Message, timeout: float) -> Message:
-    request = Shareable()
-    request[_BYTES] = message.encode()
-    reply = ReliableMessage.send_request(
-        FQCN.ROOT_SERVER,
-        _TOPIC,
-        request,
-        per_msg_timeout=max(timeout / 4, 2.0),
-        tx_timeout=timeout,
-        abort_signal=abort,
-        fl_ctx=context,
-    )
-    code = reply.get_return_code()
-    if code != ReturnCode.OK:
-        raise FederationError(
-            f"round {message.round}: no answer to {message.kind.name} from the label "
-            f"holder within {timeout:g} s ({code})"
+    cell = context.get_engine().get_cell().core_cell
+    label_holder = FQCN.join([FQCN.ROOT_SERVER, context.get_job_id()])
+    body, deadline = message.encode(), time.monotonic() + timeout
+    while True:
+        reply = cell.send_request(
+            channel=_CHANNEL,
+            topic=_TOPIC,
+            target=label_holder,
+            request=new_cell_message({}, body),
+            timeout=max(min(timeout / 4, deadline - time.monotonic()), 1.0),
         )
-    return Message.decode(reply.get(_BYTES))
+        code = reply.get_header(MessageHeaderKey.RETURN_CODE)
+        if code == CellCode.OK:
+            return Message.decode(reply.payload)
+        if abort.triggered or time.monotonic() + _PAUSE > deadline:
+            raise FederationError(
+                f"round {message.round}: no answer to {message.kind.name} from the label "
+                f"holder within {timeout:g} s ({code})"
+            )
+        time.sleep(_PAUSE)
 
 
 def _watch(abort: Signal, over: threading.Event, fail: Any) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from privlr._validation import check_integer, check_positive
+from privlr._validation import check_choice, check_integer, check_positive
 from privlr.exceptions import InvalidParameterError
 from privlr.vertical import VerticalLogisticRegression
 
@@ -58,6 +58,9 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
         Most rounds; with noise, all of them are run.
     task : {"fit", "predict"}
         Predict scores new rows with the coefficients of the run.
+    release : {"shares"}
+        What a party releases; "statistics" need a label holder with features of its own, and
+        one process.
     epsilon, delta : float or None
         Cost of the run for a party's features; None for shares without noise.
     data_norm : float
@@ -83,6 +86,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     classes: tuple[str, str]
     rounds: int
     task: str = "fit"
+    release: str = "shares"
     epsilon: float | None = None
     delta: float | None = None
     data_norm: float = 1.0
@@ -121,8 +125,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
             raise InvalidParameterError("parties", "sites other than the label holder", "server")
         if len(set(self.classes)) != 2:
             raise InvalidParameterError("classes", "two different labels", self.classes)
-        if self.task not in ("fit", "predict"):
-            raise InvalidParameterError("task", "'fit' or 'predict'", self.task)
+        check_choice("task", self.task, ("fit", "predict"))
+        check_choice("release", self.release, ("shares",))
         check_integer("rounds", self.rounds)
         check_positive("start_timeout", self.start_timeout)
         check_positive("round_timeout", self.round_timeout)
@@ -150,6 +154,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
             share_bound=self.share_bound,
             neighboring_relation=self.neighboring_relation,
             label_epsilon=self.label_epsilon,
+            release=self.release,
             classes=sorted(self.classes),
             random_state=self.random_state,
         )
@@ -204,15 +209,9 @@ def write_job(job: Job, out: Path) -> Path:
         There is something at `out`.
     """
     arguments = {"job": msgspec.to_builtins(job.check())}
-    # A party's request occupies a worker of the label holder until its round closes.
-    tuning = {
-        "rm_max_request_workers": len(job.parties) + 8,
-        "rm_query_interval": 1.0,
-        "task_request_interval": 0.5,
-    }
-    server = tuning | {"workflows": [{"id": TASK, "path": CONTROLLER, "args": arguments}]}
+    server = {"workflows": [{"id": TASK, "path": CONTROLLER, "args": arguments}]}
     executor = {"path": EXECUTOR, "args": arguments}
-    party = tuning | {"executors": [{"tasks": [TASK], "executor": executor}]}
+    party = {"executors": [{"tasks": [TASK], "executor": executor}]}
     return _write_folder(f"{job.run}-{job.task}", job.parties, server, party, out)
 
 
@@ -264,6 +263,7 @@ def _write_folder(
         "deploy_map": {"label_holder": ["server"], "party": list(parties)},
     }
     common = {"format_version": 2, "components": []}
+    party = {"task_request_interval": 0.5, **party}
     out.mkdir(parents=True)
     for path, content in (
         ("meta.json", meta),

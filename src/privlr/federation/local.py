@@ -28,7 +28,7 @@ _BUILDERS = [
     },
     {
         "path": "nvflare.lighter.impl.static_file.StaticFileBuilder",
-        "args": {"config_folder": "config"},
+        "args": {"config_folder": "config", "scheme": "tcp"},
     },
     {"path": "nvflare.lighter.impl.cert.CertBuilder"},
     {"path": "nvflare.lighter.impl.signature.SignatureBuilder"},

@@ -65,18 +65,33 @@ class Meeting:
         with self._changed:
             if step == self._closed and self._past.get(name) == message and self._reply:
                 return self._reply  # sent again, because the answer was lost
+            if self._is_over(step):
+                return self._late(message)
             earlier = self._posts.get(name)
             if earlier not in (None, message) or step == self._closed:
                 self._set_error(f"{name} sent two different messages for round {message.round}")
             self._posts[name] = message
             self._changed.notify_all()
             # A party may be a step ahead of the loop, which has yet to open that step.
-            self._changed.wait_for(lambda: self._error or self._closed == step, timeout)
+            self._changed.wait_for(
+                lambda: self._error or self._closed == step or self._is_over(step), timeout
+            )
             if self._error:
                 raise FederationError(self._error)
+            if self._is_over(step):
+                return self._late(message)
             if self._closed != step or self._reply is None:
                 raise FederationError(f"round {message.round}: no answer within {timeout:g} s")
             return self._reply
+
+    def _is_over(self, step: _Step) -> bool:
+        """Whether a later step was answered; kinds are numbered in the order of a run."""
+        return self._closed is not None and step[::-1] < self._closed[::-1]
+
+    @staticmethod
+    def _late(message: Message) -> Message:
+        """Answer a copy that was overtaken by another one; nobody waits for it any more."""
+        return Message(Kind.ERROR, message.round, b"another copy of the message was answered")
 
     def gather(self, kind: Kind, round: int, timeout: float) -> list[Message]:
         """Wait for every party's message of one step.

@@ -11,7 +11,10 @@ from numpy.typing import NDArray
 
 from privlr.exceptions import FederationError
 
-__all__ = ["VERSION", "Kind", "Message", "vector_bytes"]
+__all__ = ["VERSION", "Buffer", "Kind", "Message", "vector_bytes"]
+
+#: What FLARE hands over.
+Buffer = bytes | bytearray | memoryview
 
 #: Of the layout below. Masked shares would be a new version.
 VERSION = 1
@@ -51,6 +54,11 @@ class Message:
     round: int = 0
     body: bytes = b""
 
+    @property
+    def size(self) -> int:
+        """Bytes of header and body."""
+        return _HEADER.size + len(self.body)
+
     def encode(self) -> bytes:
         """Return header and body.
 
@@ -62,12 +70,12 @@ class Message:
         return _HEADER.pack(_MAGIC, VERSION, self.kind, self.round, len(self.body)) + self.body
 
     @classmethod
-    def decode(cls, data: bytes) -> Message:
+    def decode(cls, data: Buffer) -> Message:
         """Read what `encode` wrote.
 
         Parameters
         ----------
-        data : bytes
+        data : bytes or memoryview
             As received.
 
         Returns
@@ -80,7 +88,7 @@ class Message:
         FederationError
             Not such a message, of another version, or cut short.
         """
-        if not isinstance(data, bytes) or len(data) < _HEADER.size:
+        if not isinstance(data, Buffer) or len(data) < _HEADER.size:
             raise FederationError("a message is no privlr message")
         magic, version, kind, round, length = _HEADER.unpack_from(data)
         if magic != _MAGIC:
@@ -92,7 +100,7 @@ class Message:
             )
         if kind not in set(Kind) or length != len(data) - _HEADER.size:
             raise FederationError("a message is damaged")
-        return cls(Kind(kind), round, data[_HEADER.size :])
+        return cls(Kind(kind), round, bytes(data[_HEADER.size :]))
 
     def vector(self, length: int) -> NDArray[np.float64]:
         """Read the body as numbers.

@@ -264,6 +264,7 @@ def install_policy(kit: Path, policy: SitePolicy) -> None:
         raise FederationError(f"{kit} is no startup kit of a site: it lacks startup/fed_*.json")
     if server != (policy.label is not None):
         raise FederationError("the label column belongs to the server's kit, and only to it")
+    _check_scheme(kit / "startup" / ("fed_server.json" if server else "fed_client.json"))
     local = kit / "local"
     resources = msgspec.json.decode((local / "resources.json.default").read_bytes())
     allowed = [CONTROLLER] if server else [EXECUTOR]
@@ -292,6 +293,16 @@ def install_policy(kit: Path, policy: SitePolicy) -> None:
     _write(local / "resources.json", resources)
     _write(local / "authorization.json", rights)
     _write(local / _FILE, policy)
+
+
+def _check_scheme(path: Path) -> None:
+    """Refuse a transport that takes in no message of more than 4 MiB, and hangs over one."""
+    servers = msgspec.json.decode(path.read_bytes()).get("servers", [])
+    if any(server["service"].get("scheme") == "http" for server in servers):
+        raise FederationError(
+            "the kit was made for FLARE's scheme 'http', whose messages end at 500,000 rows: "
+            "provision with 'scheme: tcp' (or grpc)"
+        )
 
 
 _RIGHTS = ("submit_job", "clone_job", "manage_job", "download_job", "view", "operate")

@@ -20,7 +20,7 @@ from privlr.exceptions import (
 )
 from privlr.federation.job import Job
 from privlr.federation.meeting import Meeting
-from privlr.federation.messages import Kind, Message, vector_bytes
+from privlr.federation.messages import Buffer, Kind, Message, vector_bytes
 from privlr.federation.policy import SitePolicy, load_policy
 from privlr.federation.store import RunStore, round_to_ms
 from privlr.mechanisms import RandomSource, randomize_labels
@@ -29,6 +29,8 @@ from privlr.vertical._plan import Plan
 
 __all__ = ["LabelHolder", "run_party"]
 
+#: What the list of messages calls it.
+LABEL_HOLDER = "label holder"
 #: Errors whose text holds no data; of others only the type is told.
 _PLAIN = (FederationError, InvalidParameterError, PrivacyBudgetError, ConvergenceError)
 
@@ -142,7 +144,9 @@ def run_party(
         member.store.log("failed", member.round, reason=reason)
         if not member.told:
             try:
-                send(Message(Kind.ERROR, member.round, reason.encode()), 5.0)
+                message = Message(Kind.ERROR, member.round, reason.encode())
+                member.store.log_message("out", LABEL_HOLDER, message)
+                send(message, 5.0)
             except FederationError:
                 pass  # it answers an error with an error
         raise FederationError(reason) from error
@@ -161,13 +165,15 @@ class _Member(_Role):
         self.told = False
 
     def ask(self, kind: Kind, body: bytes = b"") -> Message:
-        timeout = self.timeout(kind)
+        message, timeout = Message(kind, self.round, body), self.timeout(kind)
+        self.store.log_message("out", LABEL_HOLDER, message)
         try:
             # Longer than the label holder waits, so that its reason arrives.
-            reply = self._send(Message(kind, self.round, body), timeout + 10.0)
+            reply = self._send(message, timeout + 10.0)
         except FederationError:
             self.told = True
             raise
+        self.store.log_message("in", LABEL_HOLDER, reply)
         if reply.kind == Kind.ERROR:
             self.told = True
             raise FederationError(reply.body.decode(errors="replace"))
@@ -268,14 +274,14 @@ class LabelHolder(_Role):
         super().__init__(job, kit)
         self.meeting = Meeting(job.parties)
 
-    def receive(self, name: str, data: bytes) -> bytes:
+    def receive(self, name: str, data: Buffer) -> bytes:
         """Answer a party, when its round has closed.
 
         Parameters
         ----------
         name : str
             Of the party, as the transport gives it.
-        data : bytes
+        data : bytes or memoryview
             Its message.
 
         Returns
@@ -287,12 +293,15 @@ class LabelHolder(_Role):
         try:
             message = Message.decode(data)
             round = message.round
+            self.store.log_message("in", name, message)
             timeout = max(job.start_timeout, job.round_timeout)
-            return self.meeting.post(name, message, timeout).encode()
+            reply = self.meeting.post(name, message, timeout)
         except FederationError as error:
             if name in self.meeting.names:
                 self.meeting.fail(f"{name}, round {round}: {error}")
-            return Message(Kind.ERROR, round, str(error).encode()).encode()
+            reply = Message(Kind.ERROR, round, str(error).encode())
+        self.store.log_message("out", name, reply)
+        return reply.encode()
 
     def run(self) -> dict[str, Any]:
         """Run all rounds.

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import msgspec
-import numpy as np
 
 from privlr.exceptions import FederationError
+from privlr.federation.messages import Message
+from privlr.federation.state import load_state, save_state, write_whole
 
 __all__ = ["RunStore"]
 
@@ -80,7 +80,7 @@ class RunStore:
                     f"the run {self.directory.name!r} exists at this site: resume it, or give "
                     "the new job another name"
                 )
-            self._write(path, text, durable=True)
+            write_whole(path, text, durable=True)
         elif not path.exists():
             raise FederationError(f"this site knows no run {self.directory.name!r} to resume")
         elif path.read_bytes() != text:
@@ -91,19 +91,12 @@ class RunStore:
 
         Parameters
         ----------
-        state : mapping of str to ndarray or number
-            What `load` is to return.
+        state : mapping of str to ndarray or int
+            What `load` is to return; arrays of shape (n,), float64.
         durable : bool
             Wait for the disk, as is needed before noise that was drawn leaves the site.
         """
-        path = self.directory / "state.npz"
-        scratch = path.with_suffix(".new")
-        with scratch.open("wb") as stream:
-            np.savez(stream, **state)
-            _flush(stream, durable)
-        os.replace(scratch, path)
-        if durable:
-            _flush_directory(self.directory)
+        save_state(self.directory, state, durable=durable)
 
     def load(self) -> dict[str, Any] | None:
         """Return the state that was saved last, None if there is none.
@@ -118,15 +111,7 @@ class RunStore:
         FederationError
             The file is damaged.
         """
-        path = self.directory / "state.npz"
-        if not path.exists():
-            return None
-        try:
-            with np.load(path, allow_pickle=False) as file:
-                return dict(file)
-        except (OSError, ValueError, EOFError) as error:
-            why = type(error).__name__
-            raise FederationError(f"the saved state cannot be read: {why}") from None
+        return load_state(self.directory)
 
     def write_json(self, name: str, content: Any) -> Path:
         """Write a result.
@@ -144,7 +129,7 @@ class RunStore:
             The file.
         """
         path = self.directory / name
-        self._write(path, msgspec.json.encode(content), durable=True)
+        write_whole(path, msgspec.json.encode(content), durable=True)
         return path
 
     def log(self, event: str, round: int, **facts: Any) -> None:
@@ -159,9 +144,7 @@ class RunStore:
         **facts
             Counts, seconds, and reasons of failure.
         """
-        line = {"time": round_to_ms(time.time()), "event": event, "round": round, **facts}
-        with (self.directory / "progress.jsonl").open("ab") as stream:
-            stream.write(msgspec.json.encode(line) + b"\n")
+        self._append("progress", {"event": event, "round": round, **facts})
 
     def progress(self) -> list[dict[str, Any]]:
         """Return the lines of the progress.
@@ -171,17 +154,41 @@ class RunStore:
         list of dict
             In their order.
         """
-        path = self.directory / "progress.jsonl"
+        return self._lines("progress")
+
+    def log_message(self, direction: str, peer: str, message: Message) -> None:
+        """Append a line to the list of messages, which holds no data.
+
+        Parameters
+        ----------
+        direction : {"out", "in"}
+            Sent or received.
+        peer : str
+            The other site.
+        message : Message
+            Of which the kind, the round and the length are noted.
+        """
+        facts = {"kind": message.kind.name, "round": message.round, "bytes": message.size}
+        self._append("messages", {"direction": direction, "peer": peer, **facts})
+
+    def messages(self) -> list[dict[str, Any]]:
+        """Return the lines of the list of messages.
+
+        Returns
+        -------
+        list of dict
+            In their order.
+        """
+        return self._lines("messages")
+
+    def _append(self, name: str, line: dict[str, Any]) -> None:
+        with (self.directory / f"{name}.jsonl").open("ab") as stream:
+            stream.write(msgspec.json.encode({"time": round_to_ms(time.time()), **line}) + b"\n")
+
+    def _lines(self, name: str) -> list[dict[str, Any]]:
+        path = self.directory / f"{name}.jsonl"
         lines = path.read_bytes().splitlines() if path.exists() else []
         return [msgspec.json.decode(line) for line in lines]
-
-    @staticmethod
-    def _write(path: Path, content: bytes, *, durable: bool) -> None:
-        scratch = path.with_suffix(".new")
-        with scratch.open("wb") as stream:
-            stream.write(content)
-            _flush(stream, durable)
-        os.replace(scratch, path)
 
 
 def round_to_ms(seconds: float) -> float:
@@ -198,17 +205,3 @@ def round_to_ms(seconds: float) -> float:
         Rounded.
     """
     return round(seconds, 3)
-
-
-def _flush(stream: Any, durable: bool) -> None:
-    if durable:
-        stream.flush()
-        os.fsync(stream.fileno())
-
-
-def _flush_directory(directory: Path) -> None:
-    handle = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
