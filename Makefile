@@ -44,7 +44,7 @@ lint: $(VENV)/test.stamp $(VENV)/package.stamp
 	$(BIN)/stubtest --ignore-missing-stub --ignore-disjoint-bases $(addprefix privlr._solvers.,$(basename $(notdir $(wildcard src/privlr/_solvers/*.pyi))))
 	$(BIN)/lint-imports
 	PATH="$(abspath $(BIN)):$$PATH" cython-lint src # it looks for pycodestyle on the path
-	$(BIN)/numpydoc lint $$(find src/privlr -name '*.py')
+	$(BIN)/numpydoc lint $$(find src/privlr -name '*.py' -not -path '*/_*/*')
 	find src tests/fuzz \( -name '*.c' -o -name '*.h' \) -exec $(BIN)/clang-format --dry-run -Werror {} +
 
 bench: $(VENV)/bench.stamp $(VENV)/package.stamp

@@ -53,6 +53,7 @@ def importers(prefix: str) -> set[str]:
         (
             "sklearn",
             {
+                "_experiments",
                 "_inputs",
                 "_pipeline",
                 "linear_model",
@@ -65,7 +66,7 @@ def importers(prefix: str) -> set[str]:
                 "datasets",
             },
         ),
-        ("matplotlib", {"plots"}),
+        ("matplotlib", {"plots", "_experiments"}),
         ("nvflare", {"federation"}),
     ],
 )

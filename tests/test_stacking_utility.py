@@ -1,13 +1,11 @@
 """What the stacks are worth on real data, everything at its default; means of 10 draws."""
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "bench"))
-import stacking_experiments as experiments
+pytest.importorskip("matplotlib")
+
+from privlr._experiments.stacking import Cell, by_branch, by_epsilon
 
 BOUNDS = {
     ("NEWS20", "PST-F(W)"): {0.1: 0.85, 0.25: 0.937, 0.5: 0.957, 1.0: 0.965},
@@ -24,7 +22,7 @@ BOUNDS = {
 )
 def test_auc(real_data: str, data: str, method: str, epsilon: float, least: float) -> None:
     scores = [
-        experiments.by_epsilon(experiments.Cell(data, method, "privlr", epsilon, repeat, "auto"))[0]
+        by_epsilon(Cell("epsilon", data, method, "privlr", epsilon, repeat, "auto"))[0]
         for repeat in range(10)
     ]
     assert np.mean(scores) >= least
@@ -34,8 +32,8 @@ def test_auc(real_data: str, data: str, method: str, epsilon: float, least: floa
 @pytest.mark.data
 def test_transfer_helps_every_way(real_data: str) -> None:
     def mean(method: str) -> float:
-        cells = [experiments.Cell("diabetes", method, "privlr", s, 0, "auto") for s in range(1, 17)]
-        return float(np.mean([experiments.by_branch(cell)[0] for cell in cells]))
+        cells = [Cell("branches", "diabetes", method, "privlr", s, 0, "auto") for s in range(1, 17)]
+        return float(np.mean([by_branch(cell)[0] for cell in cells]))
 
     target = mean("PLR(target)")
     assert mean("PST-H(W)") > mean("PST-H(U)") > target

@@ -22,7 +22,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 from privlr._tables import class_labels, read_table
-from privlr.cli import federated, inspection, stacking
+from privlr.cli import federated, inspection, reproduce, stacking
 from privlr.cli.report import print_facts, reported
 from privlr.exceptions import PrivacyWarning
 from privlr.linear_model import PrivateLogisticRegression
@@ -248,3 +248,4 @@ app.command("align")(federated._align)
 app.command("card")(inspection._card)
 app.command("audit")(inspection._audit)
 app.command("doctor")(inspection._doctor)
+app.command("reproduce")(reproduce._reproduce)

@@ -1,14 +1,14 @@
-"""The experiments on private stacking: what is fitted, and to which rows.
+"""The experiments on private stacking: the published pipeline beside privlr's own.
 
-Components, importances, means and scales are computed from the data as the paper does it,
-so that epsilon does not cover them.
+The stacks are private. Components, importances, means and scales are computed from the data
+as the paper does it, so that epsilon does not cover them, and the figures say so.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -18,6 +18,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
 from privlr import PrivateLogisticRegression, datasets
+from privlr._experiments.run import Experiment
+from privlr._experiments.stacking_figures import draw, summarise
 from privlr.exceptions import ConvergenceError
 from privlr.preprocessing import FeatureImportanceScaler
 from privlr.stacking import (
@@ -62,17 +64,13 @@ class Cell:
     `x` is the quantity on the horizontal axis: epsilon, K, alpha or the branch.
     """
 
+    table: str
     data: str
     method: str
     pipeline: str
     x: float
     repeat: int
     ridge: float | str
-
-
-def key(cell: Cell) -> tuple[str, ...]:
-    """Return what identifies a cell in a file."""
-    return tuple(map(str, astuple(cell)))
 
 
 @cache
@@ -107,7 +105,8 @@ def _diabetes() -> tuple[Any, ...]:
 
 
 def _importance(X: np.ndarray, y: np.ndarray) -> np.ndarray:
-    return np.abs(LogisticRegression(max_iter=1000).fit(X, y).coef_[0])
+    importance: np.ndarray = np.abs(LogisticRegression(max_iter=1000).fit(X, y).coef_[0])
+    return importance
 
 
 @cache
@@ -172,7 +171,9 @@ def evaluate(make: Callable[[], Any], data: Rows, cell: Cell) -> Scores:
 
 def plr(epsilon: float, cell: Cell) -> Callable[[], Any]:
     """Return what makes one regression on all columns."""
-    how = {"calibration": "cms2011"} if cell.pipeline == "published" else {"loss": "capped"}
+    how: dict[str, Any] = (
+        {"calibration": "cms2011"} if cell.pipeline == "published" else {"loss": "capped"}
+    )
     return lambda: PrivateLogisticRegression(
         epsilon, l2_reg_strength=cell.ridge, fit_intercept=False, classes=CLASSES, **how
     )
@@ -282,7 +283,7 @@ def by_branch(cell: Cell) -> Scores:
     )
 
 
-EXPERIMENTS: dict[str, Callable[[Cell], Scores]] = {
+TABLES: dict[str, Callable[[Cell], Scores]] = {
     "epsilon": by_epsilon,
     "groups": by_groups,
     "alpha": by_alpha,
@@ -291,24 +292,32 @@ EXPERIMENTS: dict[str, Callable[[Cell], Scores]] = {
 }
 
 
-def cells(experiment: str, repeats: int) -> Iterator[Cell]:
-    """Yield the cells of an experiment, repeat after repeat."""
-    for repeat in range(repeats):
-        for pipeline in PIPELINES:
-            own = pipeline == "privlr"
-            for data, method, x in _plan(experiment, own):
-                for ridge in ("auto",) if own else RIDGES:
-                    yield Cell(data, method, pipeline, x, repeat, ridge)
-        if experiment == "epsilon":
-            for data in SETS:
-                yield Cell(data, "not private", "", 0.0, repeat, "auto")
+def measure(cell: Cell) -> list[tuple[str, ...]]:
+    """Return the AUC on test rows, and on validation rows where a ridge is to be chosen."""
+    return [tuple(f"{auc:.6f}" for auc in TABLES[cell.table](cell))]
 
 
-def _plan(experiment: str, own: bool) -> Iterator[tuple[str, str, float]]:
-    if experiment == "branches":
-        yield from (("diabetes", method, float(s)) for s in SITES for method in TRANSFERS)
+def cells(repeats: int, quick: bool) -> Iterator[Cell]:
+    """Yield the cells of every table, repeat after repeat."""
+    ridges = RIDGES[1:2] if quick else RIDGES
+    for table in TABLES:
+        for repeat in range(1 if quick else repeats):
+            for pipeline in PIPELINES:
+                own = pipeline == "privlr"
+                for data, method, x in _plan(table, own, quick):
+                    for ridge in ("auto",) if own else ridges:
+                        yield Cell(table, data, method, pipeline, x, repeat, ridge)
+            if table == "epsilon":
+                for data in SETS:
+                    yield Cell(table, data, "not private", "", 0.0, repeat, "auto")
+
+
+def _plan(table: str, own: bool, quick: bool) -> Iterator[tuple[str, str, float]]:
+    if table == "branches":
+        sites = SITES[:2] if quick else SITES
+        yield from (("diabetes", method, float(s)) for s in sites for method in TRANSFERS)
         return
-    if experiment == "combiners":
+    if table == "combiners":
         methods = [*COMBINERS, "C-hl", *(["C-sum"] if own else [])]
         yield from (("NEWS20", method, 1.0) for method in methods)
         return
@@ -316,5 +325,11 @@ def _plan(experiment: str, own: bool) -> Iterator[tuple[str, str, float]]:
         "epsilon": (EPSILONS, ["PLR", *STACKS, *(["PLR rescaled"] if own else [])]),
         "groups": (tuple(map(float, GROUPS)), list(STACKS)),
         "alpha": (ALPHAS, ["PST-F(W)"]),
-    }[experiment]
-    yield from ((data, method, x) for data in SETS for method in methods for x in values)
+    }[table]
+    for data in SETS:
+        for method in methods:
+            for x in values[1::3] if quick else values:
+                yield data, method, x
+
+
+EXPERIMENT = Experiment(10, cells, ("auc", "validation"), measure, draw, summarise)

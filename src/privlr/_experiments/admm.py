@@ -1,40 +1,36 @@
-"""Repeat the experiments on ADMM sharing, and add what they leave out.
+"""The experiments on ADMM sharing, and what they leave out.
 
-    PRIVLR_DATA=... python bench/reproduce_admm.py [--out out/admm] [--repeats 3]
-
-Each measurement is appended to a CSV file as soon as it is there; a run that was stopped
-continues where it stopped. Noise is seeded, so that a run can be repeated.
+Noise is seeded, so that a run can be repeated.
 """
 
 from __future__ import annotations
 
-import csv
 import warnings
-from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
-import typer
-from admm_figures import draw
-from rich.console import Console
-from rich.progress import Progress
-from rich.table import Table
 from sklearn.metrics import roc_auc_score
 
 from privlr import solve
+from privlr._experiments.admm_figures import draw, summarise
+from privlr._experiments.run import Experiment
 from privlr.datasets import load_a9a, load_gisette_like
 from privlr.exceptions import PrivacyWarning
 from privlr.stacking import FeatureStackingClassifier
 from privlr.vertical import VerticalLogisticRegression, fdml_sgd
 
 DELTA = 1e-5
-EPSILONS = (1.0, 2.0, 4.0, 8.0, 16.0)
+EPSILONS: tuple[float, ...] = (1.0, 2.0, 4.0, 8.0, 16.0)
+#: Step sizes of each method: rho, or the learning rate of SGD on a9a.
+CURVES: dict[str, tuple[float, ...]] = {
+    "ADMM, Boyd": (0.02, 0.05, 0.1),
+    "ADMM, Jacobi": (0.1, 0.2, 0.4, 0.8),
+    "SGD": (0.3, 1.0, 3.0, 10.0, 30.0, 100.0),
+}
 EPOCHS = 40
-HEADER = ["figure", "data", "method", "setting", "repeat", "epoch", "objective", "log_loss", "auc"]
 
 
 @dataclass(frozen=True)
@@ -57,11 +53,11 @@ class Data:
         """The columns of each party."""
         return [X[:, part.start : part.stop] for part in self.columns]
 
-    def scores(self, coef: Any, intercept: float = 0.0) -> tuple[float, float, float]:
+    def scores(self, coef: Any) -> tuple[float, float, float]:
         """Training objective, test log loss and test AUC of coefficients."""
-        loss = np.logaddexp(0, -self.y * (self.X @ coef + intercept)).mean()
-        raw = self.X_test @ coef + intercept
-        penalty = self.l2 / 2 * (coef @ coef + intercept**2)
+        loss = np.logaddexp(0, -self.y * (self.X @ coef)).mean()
+        raw = self.X_test @ coef
+        penalty = self.l2 / 2 * (coef @ coef)
         test = np.logaddexp(0, -self.y_test * raw).mean()
         return loss + penalty, test, roc_auc_score(self.y_test, raw)
 
@@ -69,11 +65,13 @@ class Data:
 @cache
 def data(name: str) -> Data:
     """Load a data set in the split of the publication."""
+    norms: tuple[float, ...]
+    columns: tuple[range, ...]
     if name == "a9a":  # the first 8 and the last 6 attributes of the census form
-        found, bounds, norms = load_a9a(), (0, 66, 123), (8**0.5, 6**0.5)
+        found, norms, columns = load_a9a(), (8**0.5, 6**0.5), (range(66), range(66, 123))
     else:
-        found, bounds, norms = load_gisette_like(), (0, 2000, 4000, 5000), (1.0, 1.0, 1.0)
-    columns = tuple(map(range, bounds, bounds[1:]))
+        found, norms = load_gisette_like(), (1.0, 1.0, 1.0)
+        columns = (range(2000), range(2000, 4000), range(4000, 5000))
     X, X_test = (M.astype(np.float64) for M in (found.X_train, found.X_test))
     return Data(X, found.y_train, X_test, found.y_test, columns, norms)
 
@@ -173,7 +171,7 @@ STACKED = {"PST-F": "capped", "PST-F, logistic loss": "logistic"}
 class Cell:
     """One fit: where its results belong."""
 
-    figure: str
+    table: str
     data: str
     method: str
     setting: float
@@ -182,7 +180,7 @@ class Cell:
     def run(self) -> list[tuple[Any, ...]]:
         """Return rows of epoch, objective, test log loss and AUC."""
         d = data(self.data)
-        if self.figure == "curves":
+        if self.table == "curves":
             if self.method == "SGD":
                 return sgd_curve(d, self.setting)
             form = "jacobi" if self.method == "ADMM, Jacobi" else "boyd"
@@ -201,81 +199,24 @@ class Cell:
         return [(0, *d.scores(model.coef_[0]))]
 
 
-def cells(repeats: int) -> Iterator[Cell]:
-    """All fits, the quick ones first."""
-    for name in ("a9a", "gisette-like"):
-        for rho in (0.02, 0.05, 0.1):
-            yield Cell("curves", name, "ADMM, Boyd", rho)
-        for rho in (0.1, 0.2, 0.4, 0.8):
-            yield Cell("curves", name, "ADMM, Jacobi", rho)
-        for rate in (0.3, 1.0, 3.0, 10.0, 30.0, 100.0):
-            yield Cell("curves", name, "SGD", rate if name == "a9a" else 10 * rate)
+def cells(repeats: int, quick: bool) -> Iterator[Cell]:
+    """Yield all fits, those without noise first; the quick ones are the middle settings of a9a."""
+    names = ("a9a",) if quick else ("a9a", "gisette-like")
+    middle = slice(1, 2) if quick else slice(None)
+    for name in names:
+        for method, settings in CURVES.items():
+            scale = 10 if method == "SGD" and name != "a9a" else 1
+            for setting in settings[middle]:
+                yield Cell("curves", name, method, scale * setting)
         for method in ("centralised", "first party alone"):
             yield Cell("privacy", name, method, 0.0)
-    for name in ("a9a", "gisette-like"):
+    for name in names:
         for method in (*PRIVATE, *STACKED):
-            for epsilon in EPSILONS if name == "a9a" else EPSILONS[::2]:
-                for repeat in range(repeats if name == "a9a" else 1):
+            for epsilon in (EPSILONS if name == "a9a" else EPSILONS[::2])[middle]:
+                for repeat in range(repeats if name == "a9a" and not quick else 1):
                     yield Cell("privacy", name, method, epsilon, repeat)
 
 
-def done(path: Path) -> set[tuple[str, ...]]:
-    """Keys that a file holds; a half-written last line is cut off."""
-    if not path.exists():
-        path.write_text(",".join(HEADER) + "\n")
-    whole = path.read_text().rpartition("\n")[0] + "\n"
-    path.write_text(whole)
-    return {tuple(row[:5]) for row in csv.reader(whole.splitlines()[1:])}
-
-
-def summarise(path: Path, console: Console) -> None:
-    """Print the table at equal epsilon."""
-    found: dict[str, dict[tuple[str, float], list[tuple[float, float]]]] = defaultdict(
-        lambda: defaultdict(list)
-    )
-    with path.open() as stream:
-        for row in csv.DictReader(stream):
-            if row["figure"] == "privacy":
-                key = row["method"], float(row["setting"])
-                found[row["data"]][key].append((float(row["auc"]), float(row["log_loss"])))
-    for name, values in found.items():
-        table = Table("", *(f"eps {e:g}" for e in EPSILONS), title=f"{name}: AUC / log loss")
-        for method in dict.fromkeys(method for method, _ in values):
-            table.add_row(
-                method,
-                *(
-                    "{:.3f} / {:.3f}".format(*np.mean(values[key], axis=0))
-                    if (key := (method, e if (method, e) in values else 0.0)) in values
-                    else ""
-                    for e in EPSILONS
-                ),
-            )
-        console.print(table)
-
-
-def main(
-    out: Annotated[Path, typer.Option(help="Where CSV and figures go.")] = Path("out/admm"),
-    repeats: Annotated[int, typer.Option(help="Noise draws on a9a.")] = 3,
-) -> None:
-    """Run what is missing, then draw and print."""
-    out.mkdir(parents=True, exist_ok=True)
-    path, console = out / "results.csv", Console(stderr=True, width=110)
-    finished, wanted = done(path), list(cells(repeats))
-    with Progress(console=console) as progress, path.open("a", newline="") as stream:
-        bar = progress.add_task("fits", total=len(wanted))
-        writer = csv.writer(stream, lineterminator="\n")
-        for cell in wanted:
-            key = tuple(str(value) for value in astuple(cell))
-            progress.update(
-                bar, advance=1, description=f"{cell.data} {cell.method} {cell.setting:g}"
-            )
-            if key not in finished:
-                writer.writerows([[*key, *row] for row in cell.run()])
-                stream.flush()
-    for figure in draw(path, out):
-        console.print(str(figure))
-    summarise(path, console)
-
-
-if __name__ == "__main__":
-    typer.run(main)
+EXPERIMENT = Experiment(
+    3, cells, ("epoch", "objective", "log_loss", "auc"), Cell.run, draw, summarise
+)

@@ -1,8 +1,7 @@
-"""Figures of ``reproduce_admm.py``, from its CSV file alone."""
+"""Figures and a table of the experiments on ADMM sharing, from their files."""
 
 from __future__ import annotations
 
-import csv
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +9,8 @@ from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
+
+from privlr._experiments.run import Result, read
 
 COLOURS = {
     "ADMM, Boyd": "#0072B2",
@@ -29,16 +30,14 @@ TITLES = {"a9a": "a9a, columns 66 | 57", "gisette-like": "GISETTE-like, 2,000 | 
 Curves = dict[str, dict[tuple[str, float], list[list[float]]]]
 
 
-def read(path: Path, figure: str) -> Curves:
+def load(path: Path) -> Curves:
     """Rows of epoch, objective, log loss and AUC by data set, method and setting."""
     found: Curves = defaultdict(lambda: defaultdict(list))
-    with path.open() as stream:
-        for row in csv.DictReader(stream):
-            if row["figure"] == figure:
-                values = (row[name] for name in ("epoch", "objective", "log_loss", "auc"))
-                found[row["data"]][row["method"], float(row["setting"])].append(
-                    [float(value) if value else np.nan for value in values]
-                )
+    for row in read(path):
+        values = (row[name] for name in ("epoch", "objective", "log_loss", "auc"))
+        found[row["data"]][row["method"], float(row["setting"])].append(
+            [float(value) if value else np.nan for value in values]
+        )
     return found
 
 
@@ -118,13 +117,26 @@ def privacy_figure(curves: Curves) -> Figure:
     return figure
 
 
-def draw(path: Path, out: Path) -> Iterator[Path]:
+def draw(out: Path) -> Iterator[Path]:
     """Write every figure and yield its path."""
-    privacy = read(path, "privacy")
-    for name, curves in read(path, "curves").items():
+    privacy = load(out / "privacy.csv")
+    for name, curves in load(out / "curves.csv").items():
         target = out / f"vertical-{name}.png"
         curve_figure(name, curves, privacy[name]["centralised", 0.0][0]).savefig(target)
         yield target
     target = out / "vertical-privacy.png"
     privacy_figure(privacy).savefig(target)
     yield target
+
+
+def summarise(out: Path) -> Iterator[Result]:
+    """Make a table at equal epsilon for each data set."""
+    for name, values in load(out / "privacy.csv").items():
+        epsilons = sorted({setting for _, setting in values if setting})
+        rows = []
+        for method in dict.fromkeys(method for method, _ in values):
+            keys = [(method, e if (method, e) in values else 0.0) for e in epsilons]
+            means = [np.mean(values[key], axis=0) if key in values else None for key in keys]
+            rows.append([method, *("" if m is None else f"{m[3]:.3f} / {m[2]:.3f}" for m in means)])
+        headings = ("method", *(f"eps {e:g}" for e in epsilons))
+        yield Result(f"{name}: AUC / log loss", headings, rows)

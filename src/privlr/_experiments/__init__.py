@@ -1,0 +1,1 @@
+"""The experiments of the publications, repeated: what ``privlr reproduce`` runs."""
