@@ -2,6 +2,7 @@
 
 import csv
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +80,12 @@ def test_parquet_reads_like_csv(data: Path, tmp_path: Path) -> None:
     again = read_table(path, label="y")
     assert (again.names, again.labels) == (table.names, table.labels)
     np.testing.assert_array_equal(again.X, table.X)
+    predictions = tmp_path / "p.parquet"
+    run("fit", path, *COMMON, "--classes", "no,yes", "--out", tmp_path / "m.json")
+    run("predict", tmp_path / "m.json", path, "--out", predictions)
+    shown = csv.DictReader(run("predict", tmp_path / "m.json", path).stdout.splitlines())
+    written = parquet.read_table(predictions).to_pylist()
+    assert [{name: str(cell) for name, cell in row.items()} for row in written] == list(shown)
     parquet.write_table(pyarrow.table({"a": [1.0, None], "t": ["x", "y"]}), path)
     for features, reason in ((["a"], "empty cells"), (["t"], "not numeric")):
         with pytest.raises(ValueError, match=reason):
@@ -104,7 +111,7 @@ def test_a_class_may_hold_a_comma() -> None:
 
 
 def test_undeclared_classes_are_on_record(data: Path, tmp_path: Path) -> None:
-    arguments = ["fit", data, *COMMON, "--out", tmp_path / "m.json", "--json"]
+    arguments = ["fit", data, *COMMON, "--out", tmp_path / "m.json", "--overwrite", "--json"]
     result = run(*arguments)
     assert "declare them with --classes" in result.stderr
     assert "classes" in json.loads(result.stdout)["public"]
@@ -155,6 +162,9 @@ def test_refusals(data: Path, tmp_path: Path, arguments: list[str], reason: str)
         ("a,y\n1,no\nx,yes\n", "column 'a' is no number in row 2"),
         ("a,y\n1,no\nnan,yes\n", "X"),
         ("a,y\n1,no\n2\n", "row 2 (the header not counted) has fewer cells"),
+        ("a,y\n1,no\n\n2,yes\n3,yes,\n", "row 3 (the header not counted) has more cells"),
+        ("a,y\n1,no\n\nx,yes\n", "is no number in row 2"),
+        ("a,y\n1," + 200_000 * "n" + "\n", "not a table"),
         ('"a, b",c,y\n1,2,no\n1,,yes\n', "column 'c' is empty in row 2"),
         ('"a, b",c,z\n1,2,no\n', "its columns are 'a, b', 'c', 'z'"),
         ("a;y\n1;no\n", "cells are separated by commas"),
@@ -166,6 +176,38 @@ def test_bad_tables(tmp_path: Path, content: str, reason: str) -> None:
     path.write_text(content)
     result = run("fit", path, *COMMON, "--classes", "no,yes", "--out", tmp_path / "m", code=2)
     assert reason in result.stderr
+
+
+def test_what_is_refused_of_a_cell_stays_private(tmp_path: Path) -> None:
+    path = tmp_path / "bad.csv"
+    for row in ("1,no,secret", "secret,no", "secret"):
+        path.write_text(f"a,y\n{row}\n")
+        result = run("fit", path, *COMMON, "--classes", "no,yes", code=2)
+        assert "row 1 " in result.stderr
+        assert "secret" not in result.output
+
+
+def test_an_existing_file_is_replaced_only_on_demand(
+    data: Path, source: Path, tmp_path: Path
+) -> None:
+    taken = tmp_path / "taken.md"
+    for arguments in (
+        ["fit", data, *COMMON, "--classes", "no,yes"],
+        ["transfer", source, data, "--label", "y", "--epsilon", 1],
+        ["predict", source, data],
+        ["card", source],
+    ):
+        taken.write_text("precious")
+        assert "exists already" in run(*arguments, "--out", taken, code=2).stderr
+        assert taken.read_text() == "precious"
+        run(*arguments, "--out", taken, "--overwrite")
+        assert taken.read_text() != "precious"
+
+
+def test_a_file_is_refused_before_anything_is_read(tmp_path: Path) -> None:
+    taken, absent = tmp_path / "taken.json", tmp_path / "absent.csv"
+    taken.touch()
+    assert "exists already" in run("fit", absent, *COMMON, "--out", taken, code=2).stderr
 
 
 def test_prediction_needs_the_model_and_its_columns(data: Path, tmp_path: Path) -> None:
@@ -200,6 +242,16 @@ def test_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(facts["fits"]) == 2 * len(demo.EPSILONS)
 
 
+@pytest.mark.parametrize("command", [["demo"], ["reproduce", "admm"]])
+def test_a_missing_extra_is_named(command: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.startswith(("privlr.plots", "privlr._exp"))]:
+        monkeypatch.delitem(sys.modules, name)
+    for name in [name for name in sys.modules if name.split(".")[0] == "matplotlib"]:
+        monkeypatch.setitem(sys.modules, name, None)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    assert "pip install 'privlr[plots]'" in run(*command, code=2).stderr
+
+
 def test_demo_data_needs_no_files(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PRIVLR_DATA", raising=False)
     name, data = demo.dataset()
@@ -231,13 +283,14 @@ def test_transfer_from_file_to_file(
     target = load_stack(out)
     assert list(target.feature_names_in_) == names
     for released in (source, out):
-        run("predict", released, data, "--out", predicted)
+        run("predict", released, data, "--out", predicted, "--overwrite")
         with predicted.open(newline="") as stream:
             table = list(csv.DictReader(stream))
         assert [row["prediction"] for row in table] == load_stack(released).predict(X).tolist()
-    run(*arguments, "--combiner", 0)
+    run(*arguments, "--combiner", 0, "--overwrite")
     assert load_stack(out).combiner == 0
-    run("transfer", out, data, "--label", "y", "--epsilon", 2, "--data-norm", 1, "--out", out)
+    arguments[1] = out
+    run(*arguments, "--data-norm", 1, "--overwrite")
 
 
 @pytest.mark.parametrize(
@@ -269,7 +322,7 @@ def test_a_source_that_does_not_fit_the_table(data: Path, source: Path, tmp_path
     other = tmp_path / "other.csv"
     other.write_text("age,dose,y\n1,2,no\n")
     assert "no column 'weight, kg'" in run("transfer", source, other, *common, code=2).stderr
-    run("fit", data, *COMMON, "--classes", "no,yes", "--out", other)
+    run("fit", data, *COMMON, "--classes", "no,yes", "--out", other, "--overwrite")
     assert "`privlr fit --groups`" in run("transfer", other, data, *common, code=2).stderr
     source.write_text(source.read_text()[:-50])
     assert "source.json" in run("transfer", source, data, *common, code=2).stderr

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import csv
+import io
 import re
 import warnings
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Table", "class_labels", "read_table", "read_text", "split_names"]
+__all__ = [
+    "Table",
+    "class_labels",
+    "encode_table",
+    "is_parquet",
+    "read_table",
+    "read_text",
+    "split_names",
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +82,7 @@ def read_table(
     _require_columns(path, header, [*features, *([] if label is None else [label]), *drop])
     if not features:
         raise ValueError(f"{path} has no feature columns")
-    read = _read_parquet if _is_parquet(path) else _read_csv
+    read = _read_parquet if is_parquet(path) else _read_csv
     X, labels = read(path, header, features, label)
     return Table(tuple(features), X, labels)
 
@@ -100,7 +109,7 @@ def read_text(path: Path, names: Sequence[str]) -> list[list[str]]:
     """
     header = _header(path)
     _require_columns(path, header, names)
-    read = _read_parquet if _is_parquet(path) else _read_csv
+    read = _read_parquet if is_parquet(path) else _read_csv
     return [read(path, header, [], name)[1] for name in names]
 
 
@@ -150,16 +159,60 @@ def split_names(text: str) -> list[str]:
     return [name.strip() for name in next(csv.reader([text], skipinitialspace=True)) or [""]]
 
 
+def is_parquet(path: Path) -> bool:
+    """Tell by the ending of its name what a file is.
+
+    Parameters
+    ----------
+    path : Path
+        A file, or where one is to be.
+
+    Returns
+    -------
+    bool
+        Whether it is a Parquet file.
+    """
+    return path.suffix.lower() in (".parquet", ".pq")
+
+
+def encode_table(columns: dict[str, Sequence[Any]], *, parquet: bool) -> bytes:
+    """Write columns as CSV or Parquet.
+
+    Parameters
+    ----------
+    columns : dict of str to sequence
+        Names and cells, as many in each.
+    parquet : bool
+        Whether to write Parquet.
+
+    Returns
+    -------
+    bytes
+        Content of the file.
+
+    Raises
+    ------
+    ValueError
+        If Parquet is asked for and pyarrow is not installed.
+    """
+    if parquet:
+        stream = io.BytesIO()
+        pyarrow = _pyarrow()
+        pyarrow.parquet.write_table(pyarrow.table(columns), stream)
+        return stream.getvalue()
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(zip(*columns.values(), strict=True))
+    return text.getvalue().encode()
+
+
 def _looks_like_integer(text: str) -> bool:
     return text.removeprefix("-").isdecimal() and len(text) < 18 and str(int(text)) == text
 
 
-def _is_parquet(path: Path) -> bool:
-    return path.suffix.lower() in (".parquet", ".pq")
-
-
 def _header(path: Path) -> list[str]:
-    return _parquet_header(path) if _is_parquet(path) else _csv_header(path)
+    return _parquet_header(path) if is_parquet(path) else _csv_header(path)
 
 
 def _require_columns(path: Path, header: list[str], names: Sequence[str]) -> None:
@@ -172,12 +225,29 @@ def _require_columns(path: Path, header: list[str], names: Sequence[str]) -> Non
             raise ValueError(f"{path} has {how} {name!r}; its columns are {found}")
 
 
-def _csv_header(path: Path) -> list[str]:
+def _csv_rows(path: Path) -> Iterator[list[str]]:
     with path.open(newline="", encoding="utf-8-sig") as stream:
-        header = next(csv.reader(stream), None)
+        try:
+            yield from csv.reader(stream)
+        except csv.Error:
+            raise ValueError(f"{path}: not a table of numbers and labels") from None
+
+
+def _csv_header(path: Path) -> list[str]:
+    header = next(_csv_rows(path), None)
     if header is None:
         raise ValueError(f"{path} is empty")
     return [name.strip() for name in header]
+
+
+def _require_full_rows(path: Path, width: int) -> None:
+    """Refuse rows of more or fewer cells than the header: their columns are unknown."""
+    for number, row in enumerate(filter(None, _csv_rows(path))):
+        if len(row) != width:
+            how = "more" if len(row) > width else "fewer"
+            raise ValueError(
+                f"{path}: row {number} (the header not counted) has {how} cells than the header"
+            )
 
 
 def _read_csv(
@@ -204,6 +274,7 @@ def _read_csv(
             raise ValueError(f"{path} has no rows")
         return cells
 
+    _require_full_rows(path, len(header))
     labels = [] if label is None else [text.strip() for text in columns([label], str)[:, 0]]
     X = columns(features, np.float64) if features else np.empty((len(labels), 0))
     return X, labels
@@ -211,38 +282,34 @@ def _read_csv(
 
 def _complaint(error: str, header: list[str]) -> str:
     """Say where `numpy.loadtxt` failed, and not on what: a cell is private."""
-    place = re.search(r"at row (\d+)(?:, column (\d+))?", error)
+    place = re.search(r"at row (\d+), column (\d+)", error)
     if place is None:
         return "not a table of numbers and labels"
-    cell = place[2] is not None
-    # Columns count from 1; so do rows, but where a cell is meant.
-    row = f"row {int(place[1]) + cell} (the header not counted)"
-    if not cell:
-        return f"{row} has fewer cells than the header"
+    row, column = int(place[1]) + 1, int(place[2]) - 1
     what = "is empty" if "string ''" in error else "is no number"
     return (
-        f"column {header[int(place[2]) - 1]!r} {what} in {row}; every feature must be a number in "
-        "every row, and none is filled in (leave a column out with --drop)"
+        f"column {header[column]!r} {what} in row {row} (the header not counted); every feature "
+        "must be a number in every row, and none is filled in (leave a column out with --drop)"
     )
 
 
-def _parquet() -> Any:
+def _pyarrow() -> Any:
     try:
-        from pyarrow import parquet
+        import pyarrow.parquet
     except ImportError:
         raise ValueError("Parquet files need pyarrow: pip install 'privlr[parquet]'") from None
-    return parquet
+    return pyarrow
 
 
 def _parquet_header(path: Path) -> list[str]:
-    return list(_parquet().read_schema(path).names)
+    return list(_pyarrow().parquet.read_schema(path).names)
 
 
 def _read_parquet(
     path: Path, header: list[str], features: Sequence[str], label: str | None
 ) -> tuple[NDArray[np.float64], list[str]]:
     names = [*features, *([] if label is None else [label])]
-    table = _parquet().read_table(path, columns=names)
+    table = _pyarrow().parquet.read_table(path, columns=names)
     if not table.num_rows:
         raise ValueError(f"{path} has no rows")
     for name in names:

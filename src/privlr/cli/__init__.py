@@ -7,8 +7,6 @@ Exit codes: 0 done; 1 the run itself failed; 2 the input was refused.
 
 from __future__ import annotations
 
-import csv
-import io
 import sys
 import warnings
 from pathlib import Path
@@ -21,9 +19,9 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from privlr._tables import class_labels, read_table
+from privlr._tables import class_labels, encode_table, is_parquet, read_table
 from privlr.cli import federated, inspection, reproduce, stacking
-from privlr.cli.report import print_facts, reported
+from privlr.cli.report import Overwrite, print_facts, reported, require_writable
 from privlr.exceptions import PrivacyWarning
 from privlr.linear_model import PrivateLogisticRegression
 from privlr.model_file import save_model
@@ -82,14 +80,12 @@ def _fit(
         typer.Option(help="CSV with columns feature and importance, public; needs --groups."),
     ] = None,
     out: Annotated[Path, typer.Option(help="Where to write the model.")] = Path("model.json"),
+    overwrite: Overwrite = False,
     json: _Json = False,
 ) -> None:
     """Fit a private model to a table and write it as JSON."""
     with reported():
-        if not out.absolute().parent.is_dir():
-            raise ValueError(f"{out} lies in no existing directory")
-        if out.is_dir():
-            raise ValueError(f"{out} is a directory")
+        require_writable(out, overwrite)
         if classes is not None and classes_public:
             raise ValueError("give --classes or --classes-public, not both")
         if importance is not None and groups is None:
@@ -129,35 +125,36 @@ def _predict(
     model: Annotated[Path, typer.Argument(help="A model that `privlr fit` wrote.")],
     data: Annotated[Path, typer.Argument(help="CSV or Parquet with the model's columns.")],
     out: Annotated[
-        Path | None, typer.Option(help="CSV to write; by default standard output.")
+        Path | None,
+        typer.Option(help="CSV or Parquet to write; by default CSV on standard output."),
     ] = None,
+    overwrite: Overwrite = False,
     json: _Json = False,
 ) -> None:
     """Predict classes and probabilities; columns are found by name."""
     with reported():
+        if out is not None:
+            require_writable(out, overwrite)
         released = stacking.load_released(model)
-        names = released.feature_names_in_
-        table = read_table(data, features=None if names is None else names.tolist())
+        known = released.feature_names_in_
+        table = read_table(data, features=None if known is None else known.tolist())
+        classes = [str(name) for name in released.classes_.tolist()]
         probabilities = released.predict_proba(table.X).tolist()
         predicted = released.predict(table.X).tolist()
-        classes = [str(name) for name in released.classes_.tolist()]
-        text = io.StringIO(newline="")
         if json:
             rows = [
                 {"prediction": label, "probability": dict(zip(classes, row, strict=True))}
                 for label, row in zip(predicted, probabilities, strict=True)
             ]
-            text.write(msgspec.json.encode(rows).decode() + "\n")
+            content = msgspec.json.encode(rows) + b"\n"
         else:
-            writer = csv.writer(text, lineterminator="\n")
-            writer.writerow(["prediction", *(f"probability_{name}" for name in classes)])
-            writer.writerows(
-                [label, *row] for label, row in zip(predicted, probabilities, strict=True)
-            )
+            names = ["prediction", *(f"probability_{name}" for name in classes)]
+            columns = dict(zip(names, [predicted, *zip(*probabilities, strict=True)], strict=True))
+            content = encode_table(columns, parquet=out is not None and is_parquet(out))
         if out is None:
-            sys.stdout.write(text.getvalue())
+            sys.stdout.buffer.write(content)
         else:
-            out.write_text(text.getvalue(), encoding="utf-8")
+            out.write_bytes(content)
 
 
 app.command("transfer")(stacking._transfer)
@@ -191,10 +188,10 @@ def _demo(
     json: _Json = False,
 ) -> None:
     """Train on real digits at several budgets, and plot utility against privacy."""
-    from privlr.cli import demo
-    from privlr.plots import privacy_utility_curve
-
     with reported():
+        from privlr.cli import demo
+        from privlr.plots import privacy_utility_curve
+
         name, data = demo.dataset()
         budgets = []
         with Progress(console=Console(stderr=True), transient=True) as progress:

@@ -14,7 +14,7 @@ from rich.table import Table
 from privlr.audit import Check, check_record
 from privlr.card import model_card
 from privlr.cli import diagnosis
-from privlr.cli.report import print_facts, reported
+from privlr.cli.report import Overwrite, print_facts, reported, require_writable
 from privlr.cli.stacking import load_released
 from privlr.exceptions import InvalidParameterError
 from privlr.privacy import PrivacyRecord
@@ -27,12 +27,14 @@ _Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a tab
 def _card(
     model: _Model,
     out: Annotated[Path | None, typer.Option(help="File to write: .md, .html or .json.")] = None,
+    overwrite: Overwrite = False,
     json: _Json = False,
 ) -> None:
     """Show what a model says about its own privacy."""
     with reported():
         made = model_card(load_released(model))
         if out is not None:
+            require_writable(out, overwrite)
             forms = {".md": made.__str__, ".html": made._repr_html_, ".json": made.json}
             if out.suffix.lower() not in forms:
                 raise InvalidParameterError("out", "a name ending in .md, .html or .json", out.name)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any
 
 import msgspec
 import typer
@@ -15,7 +16,37 @@ from rich.table import Table
 from privlr.card import plain_text
 from privlr.exceptions import ConvergenceError, EntropyError, FederationError, PrivacyWarning
 
-__all__ = ["print_facts", "reported"]
+__all__ = ["Overwrite", "print_facts", "reported", "require_writable"]
+
+#: What brings the packages that only some commands need.
+EXTRAS = {"matplotlib": "plots"}
+
+Overwrite = Annotated[
+    bool, typer.Option("--overwrite", help="Replace the file that --out names, if there is one.")
+]
+
+
+def require_writable(out: Path, overwrite: bool) -> None:
+    """Refuse a file that cannot be written, or is there already, before anything is spent.
+
+    Parameters
+    ----------
+    out : Path
+        File that a command is to write.
+    overwrite : bool
+        Whether it may be there.
+
+    Raises
+    ------
+    ValueError
+        If it may not be written.
+    """
+    if not out.absolute().parent.is_dir():
+        raise ValueError(f"{out} lies in no existing directory")
+    if out.is_dir():
+        raise ValueError(f"{out} is a directory")
+    if out.exists() and not overwrite:
+        raise ValueError(f"{out} exists already; --overwrite replaces it")
 
 
 def print_facts(title: str, facts: Any, json: bool) -> None:
@@ -58,6 +89,14 @@ def reported() -> Iterator[None]:
             console.print("failed: ", style="bold red", end="")
             console.print(str(error), markup=False)
             raise typer.Exit(1) from None
+        except ModuleNotFoundError as error:
+            package = (error.name or "").split(".")[0]
+            if package not in EXTRAS:
+                raise
+            console.print("refused: ", style="bold red", end="")
+            hint = f"this needs {package}: pip install 'privlr[{EXTRAS[package]}]'"
+            console.print(hint, markup=False)
+            raise typer.Exit(2) from None
         except (ValueError, OSError, UnicodeError) as error:
             console.print("refused: ", style="bold red", end="")
             console.print(str(error), markup=False)

@@ -11,7 +11,7 @@ import typer
 from numpy.typing import NDArray
 
 from privlr._tables import read_table
-from privlr.cli.report import print_facts, reported
+from privlr.cli.report import Overwrite, print_facts, reported, require_writable
 from privlr.exceptions import ModelFileError
 from privlr.model_file import ReleasedModel, load_model, schema_of
 from privlr.stacking import (
@@ -64,14 +64,12 @@ def _transfer(
         str, typer.Option(help="stack, sum, vote, weighted_vote, or the number of a model.")
     ] = "stack",
     out: Annotated[Path, typer.Option(help="Where to write the model.")] = Path("model.json"),
+    overwrite: Overwrite = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
     """Fit a private stack that starts from a source's released models, and write it as JSON."""
     with reported():
-        if not out.absolute().parent.is_dir():
-            raise ValueError(f"{out} lies in no existing directory")
-        if out.is_dir():
-            raise ValueError(f"{out} is a directory")
+        require_writable(out, overwrite)
         released = load_released(source)
         if not isinstance(released, ReleasedStack):
             raise ValueError(f"{source} is one model: a source is made by `privlr fit --groups`")
