@@ -318,8 +318,9 @@ def report(figure: Path, tables: list[Path]) -> None:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    axes = plt.figure(figsize=(8, 4.5), layout="constrained").gca()
+    axes = plt.figure(figsize=(7.5, 4.5), layout="constrained").gca()
     places: dict[str, int] = {}
+    colours = dict(zip(LAMBDAS, ("#E69F00", "#56B4E9", "#009E73", "#0072B2"), strict=True))
     for table in tables:
         with table.open(newline="") as file:
             rows = list(csv.DictReader(file))
@@ -327,21 +328,28 @@ def report(figure: Path, tables: list[Path]) -> None:
         print(f"\n| {threads} thread(s) | lambda | privlr, ms | best package | ", end="")
         print("times faster | mark | than SciPy by hand |")
         print("|---|---|---|---|---|---|---|")
-        ratios = []
+        marker = "o" if threads == "1" else "x"
         for job, l2, own, best, by_hand in best_peers(rows):
             mark = JOBS[job][3][LAMBDAS.index(l2)]
             print(
                 f"| {job} | {l2:g} | {own:.3g} | {best['solver']} | {best['ratio']} | {mark:g} | "
                 f"{by_hand['ratio'] if by_hand else 'not reached'} |"
             )
-            place = places.setdefault(f"{job}, {l2:g}", len(places))
-            ratios.append((place, float(best["ratio"])))
-        marker = "o" if threads == "1" else "x"
-        axes.plot(*zip(*ratios, strict=True), marker, label=f"{threads} thread(s)")
-    axes.axhline(1.0, color="0.5", linewidth=1)
-    axes.set(yscale="log", ylabel="times faster than the best package")
-    axes.set_xticks(range(len(places)), list(places), rotation=90, fontsize=6)
-    axes.legend()
+            place = places.setdefault(job, len(places)) + 0.15 * LAMBDAS.index(l2)
+            label = f"lambda = {l2:g}, {threads} thread(s)"
+            axes.plot(float(best["ratio"]), place, marker, color=colours[l2], label=label)
+    axes.axvline(1.0, color="0.5", linewidth=1)
+    axes.set(xscale="log", xlabel="times faster than the best package")
+    ticks = [tick for tick in (1, 2, 5, 10, 20, 50) if tick < axes.get_xlim()[1]]
+    axes.set_xticks(ticks, [f"{tick}" for tick in ticks])
+    axes.minorticks_off()
+    axes.set_yticks([place + 0.2 for place in places.values()], list(places))
+    axes.invert_yaxis()
+    axes.grid(axis="x", color="0.9")
+    axes.spines[["top", "right"]].set_visible(False)
+    handles, labels = axes.get_legend_handles_labels()
+    unique = dict(zip(labels, handles, strict=True))
+    axes.legend(unique.values(), unique.keys(), fontsize="small", loc="lower right")
     figure.parent.mkdir(parents=True, exist_ok=True)
     plt.savefig(figure, dpi=110)
 

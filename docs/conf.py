@@ -36,7 +36,10 @@ default_role = "literal"
 autosummary_generate = True
 autosummary_ignore_module_all = False
 autodoc_typehints = "none"
-autodoc_default_options = {"members": True, "inherited-members": "BaseEstimator,ClassifierMixin"}
+autodoc_default_options = {
+    "members": True,
+    "inherited-members": "BaseEstimator,ClassifierMixin,BaseException,OSError,tuple",
+}
 numpydoc_show_class_members = False
 toc_object_entries_show_parents = "hide"
 
