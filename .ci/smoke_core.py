@@ -1,4 +1,4 @@
-"""What an installed wheel must do where scikit-learn has no wheels, as on musl: solve, and noise."""
+"""What an installed wheel must do where scikit-learn has no wheels, as on musl."""
 
 import importlib
 import importlib.util

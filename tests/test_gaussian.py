@@ -46,7 +46,7 @@ def test_single_values():
 
 def reference_delta(mu, epsilon):
     """The defining formula with enough digits to survive its cancellation."""
-    with mpmath.workdps(60):
+    with mpmath.workdps(150):
         mu, epsilon = mpmath.mpf(mu), mpmath.mpf(epsilon)
         return mpmath.ncdf(mu / 2 - epsilon / mu) - mpmath.exp(epsilon) * mpmath.ncdf(
             -mu / 2 - epsilon / mu
@@ -59,7 +59,19 @@ def test_delta_against_mpmath(mu, tail):
     """`tail` places epsilon so many standard deviations above the mean of the loss."""
     for epsilon in {tail * mu, tail * mu + mu**2 / 2}:
         expected = reference_delta(mu, epsilon)
-        assert gaussian_delta(mu=mu, epsilon=epsilon) == pytest.approx(float(expected), rel=1e-12)
+        assert gaussian_delta(mu=mu, epsilon=epsilon) == pytest.approx(float(expected), rel=5e-13)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.floats(-12, 50), st.floats(-36, 6))
+def test_delta_is_as_accurate_for_every_epsilon(log_epsilon, a):
+    """`a` places mu/2 - epsilon/mu, whose terms cancel where epsilon is large."""
+    epsilon = 10**log_epsilon
+    root = math.hypot(a, math.sqrt(2 * epsilon))
+    mu = a + root if a > 0 else 2 * epsilon / (root - a)
+    expected = reference_delta(mu, epsilon)
+    if expected > 1e-300:
+        assert abs(gaussian_delta(mu=mu, epsilon=epsilon) / expected - 1) < 5e-13
 
 
 def test_delta_at_the_ends_of_the_range():
