@@ -274,6 +274,19 @@ def test_groups_without_importance_are_left_out():
     assert stack.coef_.shape == (1, 1)
 
 
+@pytest.mark.parametrize("tiny", [1e-13, 1e-300])
+def test_a_share_too_small_for_a_release_is_named(tiny):
+    X, y = data()
+    ledger = Ledger()
+    with pytest.raises(InvalidParameterError, match="share of a group must be"):
+        FeatureStackingClassifier(
+            1.0, n_groups=2, importance=4 * [1] + 4 * [tiny], classes=[0, 1], ledger=ledger
+        ).fit(X, y)
+    assert ledger.spent == 0
+    with pytest.raises(InvalidParameterError, match="epsilon must be at least"):
+        FeatureStackingClassifier(1e-13, n_groups=1, classes=[0, 1], ledger=ledger).fit(X, y)
+
+
 KINDS = {
     "columns": lambda **o: FeatureStackingClassifier(0.3, importance=[5, 4, 3, 2, 1, 0], **o),
     "rows": lambda **o: SampleStackingClassifier(0.3, n_parts=4, **o),
@@ -657,7 +670,17 @@ def test_a_source_that_does_not_fit_is_refused(wrong):
         ({"share": 0.6}, "shares that add up"),
         ({"columns": np.array([0, 1, 2, 3])}, "disjoint columns"),
         ({"has_intercept": True}, "disjoint columns"),
+        ({"columns": np.array([-4, -3, -2, -1])}, "disjoint columns"),
+        ({"columns": np.array([5, 6, 7, 8])}, "disjoint columns"),
+        ({"columns": np.array([4.0, 5.0, 6.0, 7.0])}, "of models with 1 rows"),
         ({"coef_": np.full((1, 4), 1e60)}, "coefficients up to"),
+        ({"coef_": np.full((1, 4), np.nan)}, "coefficients up to"),
+        ({"coef_": np.ones((1, 3))}, "of models with 1 rows"),
+        ({"coef_": np.ones((2, 4))}, "of models with 1 rows"),
+        ({"coef_": np.ones(4)}, "of models with 1 rows"),
+        ({"share": 0}, "share"),
+        ({"share": -0.1}, "share"),
+        ({"share": 1e-13}, "share of a group must be large enough"),
     ],
 )
 def test_a_source_of_models_that_cannot_share_a_row_is_refused(change, reason):

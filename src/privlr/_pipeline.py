@@ -50,7 +50,8 @@ def preprocessing_notes() -> tuple[str, ...]:
     """Warn, within a fit, of what a pipeline around it has learned from the same rows.
 
     An estimator is not told which pipeline it stands in, so the calls that lead here are
-    looked at, as the warnings module does to find the line to blame.
+    looked at, as the warnings module does to find the line to blame. A pipeline in another
+    process or thread is not seen.
 
     Returns
     -------

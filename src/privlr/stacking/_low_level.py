@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from privlr.exceptions import InvalidParameterError
 from privlr.mechanisms import LATTICE_SHARE, Plan, RandomSource, certify, objective_perturbation
 from privlr.objective import Accuracy
 from privlr.optimize import make_designs
@@ -24,6 +25,9 @@ from privlr.privacy import (
 from privlr.stacking._partition import FeatureGroup, Index
 
 __all__ = ["LowLevelModel", "Part", "designs", "plan_groups"]
+
+#: Below this no size has a certified release.
+SMALLEST_SHARE = 1e-30
 
 Array = NDArray[np.float64]
 
@@ -279,6 +283,8 @@ def plan_groups(
     shares = [group.share for group in groups]
     widths = [len(group.columns) for group in groups]
     norms = [data_norm * share for share in shares]
+    if min(shares) < SMALLEST_SHARE:
+        raise _small_share(min(shares), f"at least {SMALLEST_SHARE:g}")
     if l2_reg_strength == "auto":
         ridges = [
             auto_l2_reg_strength(
@@ -305,27 +311,37 @@ def plan_groups(
         cost = chosen.epsilon
         if published:
             cost = perturbation_epsilon(beta=chosen.beta, kappa=chosen.kappa, data_norm=norm)
-        plans.append(
-            certify(
-                chosen,
-                Accuracy(n_samples, width, 1 if n_classes == 2 else n_classes, norm, 1.0),
-                lattice_epsilon=lattice * share,
-                prior_norm=prior_norm,
-                record={
-                    "epsilon": cost + lattice * share,
-                    "neighboring_relation": "replace_one",
-                    "loss": loss,
-                    "calibration": "published" if published else "tight",
-                    "beta": chosen.beta,
-                    "kappa": chosen.kappa,
-                    "R": norm,
-                    "n_samples": n_samples,
-                    "n_classes": n_classes,
-                    "charges": (
-                        Charge("objective perturbation", Fraction(cost)),
-                        Charge("lattice release", Fraction(lattice * share)),
-                    ),
-                },
+        try:
+            plans.append(
+                certify(
+                    chosen,
+                    Accuracy(n_samples, width, 1 if n_classes == 2 else n_classes, norm, 1.0),
+                    lattice_epsilon=lattice * share,
+                    prior_norm=prior_norm,
+                    record={
+                        "epsilon": cost + lattice * share,
+                        "neighboring_relation": "replace_one",
+                        "loss": loss,
+                        "calibration": "published" if published else "tight",
+                        "beta": chosen.beta,
+                        "kappa": chosen.kappa,
+                        "R": norm,
+                        "n_samples": n_samples,
+                        "n_classes": n_classes,
+                        "charges": (
+                            Charge("objective perturbation", Fraction(cost)),
+                            Charge("lattice release", Fraction(lattice * share)),
+                        ),
+                    },
+                )
             )
-        )
+        except InvalidParameterError as error:
+            if share == 1 or not error.accepted.startswith("at least"):
+                raise
+            raise _small_share(share, f"large enough: share * epsilon {error.accepted}") from None
     return tuple(plans)
+
+
+def _small_share(share: float, accepted: str) -> InvalidParameterError:
+    where = "give its columns more importance, or none"
+    return InvalidParameterError("share of a group", f"{accepted}; {where}", share)

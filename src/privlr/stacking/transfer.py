@@ -16,7 +16,7 @@ from privlr.exceptions import InvalidParameterError
 from privlr.mechanisms import plan
 from privlr.privacy import Charge, Ledger, exact
 from privlr.stacking._base import Levels
-from privlr.stacking._low_level import Part
+from privlr.stacking._low_level import LowLevelModel, Part
 from privlr.stacking._partition import FeatureGroup
 from privlr.stacking.feature import GroupedStackingClassifier
 
@@ -283,15 +283,29 @@ class TransferStackingClassifier(GroupedStackingClassifier):
             raise InvalidParameterError(
                 "source", f"of rows clipped to {self.data_norm}", self._bound
             )
-        largest = max(float(np.abs(model.coef_).max()) for model in self.source.low_level_)
+        n_outputs = 1 if len(self.source.classes_) == 2 else len(self.source.classes_)
+        models = self.source.low_level_
+        if not models or not all(
+            isinstance(model, LowLevelModel)
+            and np.asarray(model.columns).dtype.kind in "iu"
+            and np.shape(model.coef_) == (n_outputs, np.size(model.columns))
+            for model in models
+        ):
+            accepted = f"of models with {n_outputs} rows of a coefficient for each column"
+            raise InvalidParameterError("source", accepted, "others")
+        largest = float(np.max([np.abs(model.coef_).max(initial=0.0) for model in models]))
         if not largest <= LARGEST:
             raise InvalidParameterError("source", f"of coefficients up to {LARGEST:g}", largest)
-        total = math.fsum(model.share for model in self.source.low_level_)
+        total = math.fsum(check_positive("source's share", model.share) for model in models)
         if not total <= 1 + 1e-12:
             raise InvalidParameterError("source", "of shares that add up to at most 1", total)
-        every = np.concatenate([model.columns for model in self.source.low_level_])
-        if len(np.unique(every)) < len(every) or any(
-            model.has_intercept for model in self.source.low_level_
+        every = np.concatenate([model.columns for model in models])
+        if (
+            len(np.unique(every)) < len(every)
+            or not every.size
+            or every.min() < 0
+            or every.max() >= n_features
+            or any(model.has_intercept for model in models)
         ):
             raise InvalidParameterError("source", "of models of disjoint columns", "others")
 
