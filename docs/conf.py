@@ -73,18 +73,21 @@ def public_names(module: str) -> list[str]:
 
 def write_reference() -> None:
     """Write a page for each public module, which lists every public name."""
-    out = HERE / "api"
+    out, table = HERE / "api", ["| module | what is in it |", "| --- | --- |"]
     out.mkdir(exist_ok=True)
     for module in public_modules():
         if module == "privlr.cli":
             continue
         text = inspect.getdoc(importlib.import_module(module)) or ""
+        table.append(f"| {{doc}}`{module} <api/{module}>` | {text.splitlines()[0]} |")
         names = "\n".join(f"   {name}" for name in public_names(module))
         page = f"{module}\n{'=' * len(module)}\n\n{text}\n\n.. currentmodule:: {module}\n\n"
         page += f".. autosummary::\n   :toctree: generated\n   :nosignatures:\n\n{names}\n"
         path = out / f"{module}.rst"
         if not path.exists() or path.read_text() != page:
             path.write_text(page)
+    (HERE / "generated").mkdir(exist_ok=True)
+    (HERE / "generated" / "modules.md").write_text("\n".join(table) + "\n")
 
 
 def write_commands() -> None:
