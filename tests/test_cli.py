@@ -14,6 +14,7 @@ from privlr._tables import class_labels, read_table
 from privlr.cli import app, demo
 from privlr.datasets import Dataset
 from privlr.model_file import load_model
+from privlr.preprocessing import BoundedScaler
 from privlr.stacking import load_stack
 
 COMMON = ["--label", "y", "--epsilon", "1", "--data-norm", "1"]
@@ -218,6 +219,35 @@ def test_prediction_needs_the_model_and_its_columns(data: Path, tmp_path: Path) 
     model.write_text(model.read_text()[:-9])
     assert "m.json" in run("predict", model, data, code=2).stderr
     run("predict", tmp_path / "absent.json", data, code=2)
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_scaled_by_public_ranges(data: Path, tmp_path: Path, ending: str) -> None:
+    if ending == "parquet":
+        pytest.importorskip("pyarrow")
+    ranges, out = tmp_path / "ranges.csv", tmp_path / f"scaled.{ending}"
+    ranges.write_text('feature,lower,upper\n"weight, kg",-1,1\nage,-2,2\n')
+    arguments = ["scale", data, "--ranges", ranges, "--out", out]
+    facts = json.loads(run(*arguments, "--keep", "y", "--json").stdout)
+    assert (facts["rows"], facts["scaled columns"]) == (400, 2)
+    scaled, rows = read_table(out, label="y"), read_table(data, label="y")
+    assert scaled.names == ("weight, kg", "age")
+    assert scaled.labels == rows.labels
+    expected = BoundedScaler(lower=[-1, -2], upper=[1, 2]).fit_transform(rows.X[:, [2, 0]])
+    np.testing.assert_array_equal(scaled.X, expected)
+    assert np.linalg.norm(scaled.X, axis=1).max() <= 1
+    assert facts["data_norm"] ** 2 == pytest.approx(2)
+    assert "exists already" in run(*arguments, code=2).stderr
+    run(*arguments, "--overwrite")
+    assert "age" in run(*arguments, "--overwrite", "--keep", "age", code=2).stderr
+    ranges.write_text("feature,lower,upper\nage,1,1\n")
+    assert "upper must be" in run(*arguments, "--overwrite", code=2).stderr
+    ranges.write_text("feature,lower,upper\nsize,0,1\n")
+    assert "no column 'size'" in run(*arguments, "--overwrite", code=2).stderr
+
+
+def test_version() -> None:
+    assert run("--version").stdout.startswith("privlr ")
 
 
 def test_cost_without_data() -> None:

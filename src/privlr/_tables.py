@@ -137,7 +137,8 @@ def class_labels(labels: Sequence[str], declared: str | None) -> tuple[list[Any]
     if "" in names:
         raise ValueError("a class or a label is empty")
     for name in set(labels) - names:
-        raise ValueError(f"the label {name!r} is not one of the declared classes")
+        known = ", ".join(sorted(names))
+        raise ValueError(f"the label {name!r} is not one of the declared classes {known}")
     if all(_looks_like_integer(name) for name in names):
         return [int(label) for label in labels], sorted(int(name) for name in names)
     return list(labels), sorted(names)

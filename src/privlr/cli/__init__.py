@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,7 +21,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 from privlr._tables import class_labels, encode_table, is_parquet, read_table
-from privlr.cli import federated, inspection, reproduce, stacking
+from privlr.cli import federated, inspection, reproduce, scale, stacking
 from privlr.cli.report import Overwrite, print_facts, reported, require_writable
 from privlr.exceptions import PrivacyWarning
 from privlr.linear_model import PrivateLogisticRegression
@@ -30,11 +31,27 @@ from privlr.stacking import TransferSourceClassifier, save_stack
 __all__ = ["app"]
 
 app = typer.Typer(
-    help="Differentially private logistic regression.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_show_locals=False,  # they would print private rows
 )
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        print(f"privlr {version('privlr')}")
+        raise typer.Exit()
+
+
+@app.callback()
+def _main(
+    show_version: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
+    ] = False,
+) -> None:
+    """Differentially private logistic regression."""
+
 
 _Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 _Epsilon = Annotated[float, typer.Option(help="Privacy budget of the whole release.")]
@@ -158,6 +175,7 @@ def _predict(
 
 
 app.command("transfer")(stacking._transfer)
+app.command("scale")(scale._scale)
 
 
 @app.command("cost")
