@@ -1,5 +1,6 @@
 """The plot shows what it was given."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,8 +9,15 @@ import pytest
 pytest.importorskip("matplotlib")
 
 from privlr.exceptions import InvalidParameterError
-from privlr.plots import budget_curve, noise_curve, privacy_utility_curve
+from privlr.plots import (
+    admm_curve,
+    budget_curve,
+    noise_curve,
+    privacy_utility_curve,
+    sweep_curve,
+)
 from privlr.privacy import Ledger, calibrate
+from privlr.vertical import VerticalLogisticRegression
 
 EPSILONS = [0.25, 1.0, 4.0]
 
@@ -57,3 +65,29 @@ def test_budget_burns_down_to_what_is_left() -> None:
     (axes,) = budget_curve(Ledger()).axes
     np.testing.assert_allclose(axes.lines[0].get_ydata(), [0, 0])
     assert axes.get_ylabel() == "Spent, ε"
+
+
+def test_a_sweep_shows_its_values(tmp_path: Path) -> None:
+    scores = {"PST-F": np.linspace(0.6, 0.9, 8).reshape(2, 4)}
+    path = tmp_path / "sweep.png"
+    (axes,) = sweep_curve([1, 2, 5, 20], scores, parameter="groups", path=path).axes
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["1", "2", "5", "20"]
+    assert axes.get_xlabel() == "groups"
+    np.testing.assert_allclose(axes.lines[0].get_ydata(), scores["PST-F"].mean(axis=0))
+    assert path.exists()
+    with pytest.raises(InvalidParameterError, match="scores"):
+        sweep_curve([1, 2], scores, parameter="groups")
+
+
+def test_admm_shows_losses_and_residuals() -> None:
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((200, 4)), rng.integers(0, 2, 200)
+    model = VerticalLogisticRegression([[0, 1], [2, 3]], max_iter=8, tol=0.0)
+    history = model.fit(X, y, eval_set=(X, y)).history_
+    losses, residuals = admm_curve(history, title="two parties").axes
+    assert [line.get_label() for line in losses.lines] == ["training objective", "test log loss"]
+    np.testing.assert_allclose(losses.lines[0].get_ydata(), [it.objective for it in history])
+    np.testing.assert_allclose(residuals.lines[1].get_ydata(), [it.dual_residual for it in history])
+    hidden = [replace(it, objective=np.nan, test_log_loss=None) for it in history]
+    losses, _ = admm_curve(hidden).axes
+    assert not losses.lines

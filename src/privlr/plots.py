@@ -13,8 +13,9 @@ from numpy.typing import ArrayLike
 
 from privlr.exceptions import InvalidParameterError
 from privlr.privacy import Ledger
+from privlr.vertical import Iteration
 
-__all__ = ["budget_curve", "noise_curve", "privacy_utility_curve"]
+__all__ = ["admm_curve", "budget_curve", "noise_curve", "privacy_utility_curve", "sweep_curve"]
 
 # Okabe and Ito's palette: told apart under every common colour blindness.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
@@ -60,33 +61,107 @@ def privacy_utility_curve(
         If scores do not fit the epsilons.
     """
     figure, axes = _axes(title)
-    positions = np.asarray(epsilons, dtype=np.float64)
-    for i, (name, values) in enumerate(scores.items()):
-        table = np.atleast_2d(np.asarray(values, dtype=np.float64))
-        if table.shape[1:] != positions.shape:
-            raise InvalidParameterError(
-                "scores", f"of shape (n_repeats, {len(positions)})", table.shape
-            )
-        colour = _COLOURS[i % len(_COLOURS)]
-        low, high = np.quantile(table, [0.1, 0.9], axis=0)
-        axes.fill_between(positions, low, high, color=colour, alpha=0.2, linewidth=0)
-        axes.plot(
-            positions,
-            table.mean(axis=0),
-            color=colour,
-            marker=_MARKERS[i % len(_MARKERS)],
-            linewidth=2,
-            label=name,
-        )
-    if non_private is not None:
-        axes.axhline(non_private, color="0.25", linestyle="--", linewidth=1.4, label="not private")
+    _draw_scores(axes, epsilons, scores, non_private)
     axes.set_xscale("log")
-    axes.set_xticks(positions, [f"{value:g}" for value in positions])
+    axes.set_xticks(epsilons, [f"{value:g}" for value in epsilons])
     axes.minorticks_off()
     axes.set_xlabel("Privacy budget ε  (left: more private)")
     axes.set_ylabel(score_name)
-    axes.grid(axis="y", color="0.9")
-    axes.legend(frameon=False, loc="lower right")
+    return _written(figure, path)
+
+
+def sweep_curve(
+    values: Sequence[float],
+    scores: dict[str, ArrayLike],
+    *,
+    parameter: str,
+    non_private: float | None = None,
+    title: str | None = None,
+    score_name: str = "Test AUC",
+    path: str | os.PathLike[str] | None = None,
+) -> Figure:
+    """Draw a score against a parameter, such as the number of groups or an importance.
+
+    Parameters
+    ----------
+    values : sequence of float
+        Increasing values of the parameter, drawn at equal distances.
+    scores : dict of str to array-like of shape (n_repeats, n_values)
+        As in `privacy_utility_curve`.
+    parameter : str
+        Label of the horizontal axis.
+    non_private : float, default=None
+        Score without privacy, drawn as a dashed line.
+    title : str, default=None
+        Title of the figure.
+    score_name : str, default="Test AUC"
+        Label of the vertical axis.
+    path : path-like, default=None
+        Where to write the figure; the ending (.png, .svg, .pdf) gives the format.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        The figure.
+
+    Raises
+    ------
+    InvalidParameterError
+        If scores do not fit the values.
+    """
+    figure, axes = _axes(title)
+    places = range(len(values))
+    _draw_scores(axes, places, scores, non_private)
+    axes.set_xticks(places, [f"{value:g}" for value in values])
+    axes.set_xlabel(parameter)
+    axes.set_ylabel(score_name)
+    return _written(figure, path)
+
+
+def admm_curve(
+    history: Sequence[Iteration],
+    *,
+    title: str | None = None,
+    path: str | os.PathLike[str] | None = None,
+) -> Figure:
+    """Draw what the rounds of ADMM did: objective, test loss, and residuals.
+
+    Parameters
+    ----------
+    history : sequence of privlr.vertical.Iteration
+        Such as ``VerticalLogisticRegression.history_``; what is NaN or None in every round,
+        as the objective of a run with noise, is left out.
+    title : str, default=None
+        Title of the figure.
+    path : path-like, default=None
+        Where to write the figure; the ending (.png, .svg, .pdf) gives the format.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        The figure.
+    """
+    figure = Figure(figsize=(9.0, 3.8), dpi=150, layout="constrained")
+    if title is not None:
+        figure.suptitle(title, x=0.01, ha="left", fontsize="medium")
+    rounds = [iteration.round for iteration in history]
+    panels = (
+        ("Loss", {"objective": "training objective", "test_log_loss": "test log loss"}),
+        ("Norm", {"primal_residual": "primal residual", "dual_residual": "dual residual"}),
+    )
+    for axes, (label, names) in zip(figure.subplots(1, 2), panels, strict=True):
+        _tidy(axes)
+        for i, (name, shown) in enumerate(names.items()):
+            found = [getattr(iteration, name) for iteration in history]
+            line = np.array(found, dtype=np.float64)
+            if np.isfinite(line).any():
+                axes.plot(rounds, line, _DASHES[i], color=_COLOURS[i], linewidth=2, label=shown)
+        axes.set_yscale("linear" if label == "Loss" else "log")
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.set_xlabel("Round")
+        axes.set_ylabel(label)
+        if axes.lines:
+            axes.legend(frameon=False)
     return _written(figure, path)
 
 
@@ -186,17 +261,41 @@ def budget_curve(
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_xlabel("Charges")
     axes.set_ylabel("Spent, ε" if limit is None else f"Left of ε = {float(limit):g}")
-    axes.grid(axis="y", color="0.9")
     return _written(figure, path)
+
+
+def _draw_scores(
+    axes: Axes, positions: Sequence[float], scores: dict[str, ArrayLike], level: float | None
+) -> None:
+    """Draw a line and a band for each curve, and a dashed line at the level without privacy."""
+    for i, (name, values) in enumerate(scores.items()):
+        table = np.atleast_2d(np.asarray(values, dtype=np.float64))
+        if table.shape[1:] != (len(positions),):
+            raise InvalidParameterError(
+                "scores", f"of shape (n_repeats, {len(positions)})", table.shape
+            )
+        colour, marker = _COLOURS[i % len(_COLOURS)], _MARKERS[i % len(_MARKERS)]
+        low, high = np.quantile(table, [0.1, 0.9], axis=0)
+        axes.fill_between(positions, low, high, color=colour, alpha=0.2, linewidth=0)
+        mean = table.mean(axis=0)
+        axes.plot(positions, mean, color=colour, marker=marker, linewidth=2, label=name)
+    if level is not None:
+        axes.axhline(level, color="0.25", linestyle="--", linewidth=1.4, label="not private")
+    axes.legend(frameon=False, loc="best")
 
 
 def _axes(title: str | None) -> tuple[Figure, Axes]:
     figure = Figure(figsize=(7.0, 4.4), dpi=150, layout="constrained")
     axes = figure.add_subplot()
-    axes.spines[["top", "right"]].set_visible(False)
+    _tidy(axes)
     if title is not None:
         axes.set_title(title, loc="left", fontsize="medium")
     return figure, axes
+
+
+def _tidy(axes: Axes) -> None:
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(axis="y", color="0.9")
 
 
 def _written(figure: Figure, path: str | os.PathLike[str] | None) -> Figure:
