@@ -1,15 +1,18 @@
 """The budget: exact, shared, and standing through crashes, processes and threads."""
 
 import copy
+import gc
 import math
 import os
 import pickle
 import random
 import signal
+import sqlite3
 import sys
 import threading
 import time
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pytest
@@ -390,3 +393,20 @@ def test_a_record_claims_privacy_only_where_there_is_some():
     assert not record(random_source="seeded", private=False, notes=("seeded run",)).private
     with pytest.raises(InvalidParameterError, match="random_source"):
         record(random_source="clock")
+
+
+def test_a_ledger_in_memory_closes_its_connection(monkeypatch):
+    closed = []
+
+    class Connection(sqlite3.Connection):
+        def close(self):
+            closed.append(True)
+            super().close()
+
+    monkeypatch.setattr(sqlite3, "connect", partial(sqlite3.connect, factory=Connection))
+    ledger = Ledger(limit=1)
+    ledger.charge("fit", 1)
+    assert not closed
+    del ledger
+    gc.collect()
+    assert closed

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
+import weakref
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from fractions import Fraction
@@ -135,6 +136,8 @@ class Ledger:
         self._lock = threading.Lock()
         self._process = os.getpid()
         self._memory = None if self._path else _connect(":memory:")
+        if self._memory is not None:  # sqlite warns of connections that nobody closed
+            weakref.finalize(self, self._memory.close)
         with self._transaction(create=True) as connection:
             for table in _TABLES:
                 connection.execute(table)
@@ -289,8 +292,12 @@ def _connect(database: str) -> sqlite3.Connection:
     connection = sqlite3.connect(
         database, timeout=_BUSY_TIMEOUT, isolation_level=None, check_same_thread=False, uri=True
     )
-    # EXTRA also flushes the directory entry, without which a power cut could undo a commit.
-    connection.execute("PRAGMA synchronous = EXTRA")
+    try:
+        # EXTRA also flushes the directory entry, without which a power cut could undo a commit.
+        connection.execute("PRAGMA synchronous = EXTRA")
+    except sqlite3.Error:  # such as a file that is no database
+        connection.close()
+        raise
     return connection
 
 
