@@ -161,28 +161,40 @@ void PRIVLR_KERNEL(privlr_panels_sums)(size_t panels, size_t length, const doubl
         out[j] += lanes_total(lanes_load(sum + j * PRIVLR_LANES));
 }
 
-/* Two columns share every load of the weighted one; a longer body would spill. */
+/* Two by two columns at a time: as many products as loads, and four sums hide each other's
+ * latency. A longer body would spill. */
 void PRIVLR_KERNEL(privlr_panels_outer)(size_t panels, size_t length, const double *p,
                                         const double *h, double *upper) {
     const size_t size = length * PRIVLR_LANES;
-    double weighted[PANELS_MAX * PRIVLR_LANES];
-    for (size_t a = 0; a < length; a++) {
-        for (size_t i = 0; i < panels; i++)
-            lanes_store(weighted + i * PRIVLR_LANES,
-                        lanes_multiply(lanes_load(p + i * size + a * PRIVLR_LANES),
-                                       lanes_load(h + i * PRIVLR_LANES)));
+    double weighted[2 * PANELS_MAX * PRIVLR_LANES];
+    for (size_t a = 0; a < length; a += 2) {
+        const size_t after_a = a + 1 < length ? PRIVLR_LANES : 0;
+        for (size_t i = 0; i < panels; i++) {
+            const double *column = p + i * size + a * PRIVLR_LANES;
+            const lanes h_i = lanes_load(h + i * PRIVLR_LANES);
+            double *out = weighted + 2 * i * PRIVLR_LANES;
+            lanes_store(out, lanes_multiply(lanes_load(column), h_i));
+            lanes_store(out + PRIVLR_LANES, lanes_multiply(lanes_load(column + after_a), h_i));
+        }
         for (size_t b = 0; b <= a; b += 2) {
-            const double *column = p + b * PRIVLR_LANES;
-            const size_t next = b < a ? PRIVLR_LANES : 0;
-            lanes even = lanes_zero(), odd = even;
-            for (size_t i = 0; i < panels; i++, column += size) {
-                const lanes w = lanes_load(weighted + i * PRIVLR_LANES);
-                even = lanes_add(even, lanes_multiply(w, lanes_load(column)));
-                odd = lanes_add(odd, lanes_multiply(w, lanes_load(column + next)));
+            const double *column = p + b * PRIVLR_LANES, *w = weighted;
+            const size_t after_b = b + 1 < length ? PRIVLR_LANES : 0;
+            lanes aa = lanes_zero(), ab = aa, ba = aa, bb = aa;
+            for (size_t i = 0; i < panels; i++, column += size, w += 2 * PRIVLR_LANES) {
+                const lanes first = lanes_load(w), second = lanes_load(w + PRIVLR_LANES);
+                const lanes even = lanes_load(column), odd = lanes_load(column + after_b);
+                aa = lanes_add(aa, lanes_multiply(first, even));
+                ab = lanes_add(ab, lanes_multiply(first, odd));
+                ba = lanes_add(ba, lanes_multiply(second, even));
+                bb = lanes_add(bb, lanes_multiply(second, odd));
             }
-            upper[b + a * length] += lanes_total(even);
+            upper[b + a * length] += lanes_total(aa);
             if (b < a)
-                upper[b + 1 + a * length] += lanes_total(odd);
+                upper[b + 1 + a * length] += lanes_total(ab);
+            if (after_a) {
+                upper[b + (a + 1) * length] += lanes_total(ba);
+                upper[b + 1 + (a + 1) * length] += lanes_total(bb);
+            }
         }
     }
 }
