@@ -300,6 +300,22 @@ cdef class Metric:
         """Blocks of rows, of which the factor is made from one; 0 without a factor."""
         return self.metric.every
 
+    def step(self, const double[::1] start, const double[::1] gradient):
+        """Newton's step from a point, shape (n_outputs * width,); the point without a factor."""
+        moved = np.array(gradient)
+        cdef double[::1] view = moved
+        cdef privlr_blas blas
+        cdef int64_t j
+        if start.shape[0] != self.metric.width or gradient.shape[0] != self.metric.width:
+            raise ValueError("start and gradient must have an element a coefficient")
+        if self.metric.every == 0:
+            return np.array(start)
+        blas_init(&blas)
+        privlr_metric_solve(&self.metric, &blas, &view[0])
+        for j in range(start.shape[0]):
+            view[j] = start[j] - view[j]
+        return moved
+
     def __dealloc__(self):
         privlr_metric_free(&self.metric)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -185,8 +185,9 @@ def minimize_many(
 ) -> list[Minimum]:
     """Minimise problems that differ in their linear terms or offsets alone.
 
-    The problem without either is solved once; every other solve starts at its minimiser
-    and shares the factor of the Hessian there.
+    The problem without either is solved once; every other solve shares the factor of the
+    Hessian at its minimiser, and starts there, or where Newton's step for its linear term
+    leads.
 
     Parameters
     ----------
@@ -225,7 +226,7 @@ def minimize_many(
             *objective.minimize(
                 tolerance=tolerance,
                 max_passes=SHARED_PASSES,
-                start=start,
+                start=start if linear is None else metric.step(start, linear[k]),
                 use_samples=False,
                 use_metric=False,
                 metric=metric,
@@ -264,9 +265,12 @@ def _problem(
     l2_reg_strength: float,
     sample_weight: ArrayLike | None,
     prior_mean: ArrayLike | None,
+    *,
+    offset: ArrayLike | None = None,
+    linear: ArrayLike | None = None,
     n_jobs: int | None = None,
 ) -> Problem:
-    """What solve and solve_many have in common, checked."""
+    """What solve is given, checked; solve_many has its own linear terms and offsets."""
     ridge = check_positive("l2_reg_strength", l2_reg_strength)
     if not sp.issparse(X):
         X = np.asarray(X)
@@ -277,22 +281,31 @@ def _problem(
     n, d = X.shape
     labels = _vector(y, "y", (n,))
     assert labels is not None
-    if not (np.abs(labels) == 1.0).all():
+    if np.count_nonzero(np.abs(labels) == 1.0) < n:
         raise InvalidParameterError("y", "-1 or +1", np.unique(labels)[:5])
     weights = _vector(sample_weight, "sample_weight", (n,))
     if weights is not None and (weights < 0).any():
         raise InvalidParameterError("sample_weight", "not negative", weights.min())
     center = _vector(prior_mean, "prior_mean", (d,))
     design = make_design(X, n_jobs=n_jobs)
-    return Problem(design, labels, n * ridge, sample_weight=weights, prior_mean=center)
+    return Problem(
+        design,
+        labels,
+        n * ridge,
+        sample_weight=weights,
+        prior_mean=center,
+        offset=_vector(offset, "offset", (n,)),
+        linear=_vector(linear, "linear", (d,)),
+    )
 
 
 def _certified(
     problem: Problem,
-    found: Minimum,
+    found: list[Minimum],
     linear: NDArray[np.float64] | None,
     offset: NDArray[np.float64] | None,
-) -> SolveResult:
+) -> list[SolveResult]:
+    """One result a minimum; linear terms and offsets are those of all, or one for all."""
     design: Any = problem.design
     n, d = design.shape
     weights, center = problem.sample_weight, problem.prior_mean
@@ -304,13 +317,16 @@ def _certified(
         1.0 if weights is None else float(weights.max()),
         0.0 if offset is None else float(np.abs(offset).max()),
     )
-    error = accuracy.gradient_error(
-        _length(found.coef) + _length(center),
-        _length(linear),
-        problem.ridge,
-    )
-    certificate = Certificate(found.gradient_norm / n, error / n)
-    return SolveResult(found.coef, certificate, found.status, found.passes)
+    center_norm = _length(center)
+    linear_norm = 0.0 if linear is None else float(np.linalg.norm(linear, axis=-1).max())
+    results = []
+    for minimum in found:
+        error = accuracy.gradient_error(
+            _length(minimum.coef) + center_norm, linear_norm, problem.ridge
+        )
+        certificate = Certificate(minimum.gradient_norm / n, error / n)
+        results.append(SolveResult(minimum.coef, certificate, minimum.status, minimum.passes))
+    return results
 
 
 def _length(vector: NDArray[np.float64] | None) -> float:
@@ -383,13 +399,18 @@ def solve(
     >>> result.certificate < 1e-9
     True
     """
-    problem = _problem(X, y, l2_reg_strength, sample_weight, prior_mean, check_n_jobs(n_jobs))
-    n, d = np.shape(X)
-    offsets = _vector(offset, "offset", (n,))
-    slope = _vector(linear, "linear", (d,))
-    problem = replace(problem, offset=offsets, linear=slope)
+    problem = _problem(
+        X,
+        y,
+        l2_reg_strength,
+        sample_weight,
+        prior_mean,
+        offset=offset,
+        linear=linear,
+        n_jobs=check_n_jobs(n_jobs),
+    )
     found = minimize(problem, tolerance=_tolerance(tol, problem))
-    return _certified(problem, found, slope, offsets)
+    return _certified(problem, [found], problem.linear, problem.offset)[0]
 
 
 def solve_many(
@@ -461,12 +482,4 @@ def solve_many(
         tolerance=_tolerance(tol, problem),
         n_jobs=check_n_jobs(n_jobs),
     )
-    return [
-        _certified(
-            problem,
-            minimum,
-            None if slopes is None else slopes[k],
-            None if offsets is None else offsets[k],
-        )
-        for k, minimum in enumerate(found)
-    ]
+    return _certified(problem, found, slopes, offsets)

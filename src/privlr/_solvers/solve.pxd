@@ -106,6 +106,7 @@ cdef extern from "minimize.h" nogil:
     privlr_status privlr_metric_update(privlr_metric *metric, const privlr_objective *f,
                                        const privlr_blas *blas, privlr_workspace *work,
                                        int64_t every, int precise, const double *w)
+    void privlr_metric_solve(const privlr_metric *metric, const privlr_blas *blas, double *v)
 
     ctypedef struct privlr_options:
         double tolerance

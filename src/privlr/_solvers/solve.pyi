@@ -41,6 +41,9 @@ def scan(designs: list[Design], bounds: Sequence[float] | None = None) -> list[s
 class Metric:
     @property
     def every(self) -> int: ...
+    def step(
+        self, start: NDArray[np.float64], gradient: NDArray[np.float64]
+    ) -> NDArray[np.float64]: ...
 
 class Objective:
     def __init__(
