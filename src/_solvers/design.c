@@ -79,7 +79,8 @@ static void copy_rows(const privlr_design *X, int64_t first, int64_t count, ptrd
 
 /* out[j * LANES + k] = element j of the row that starts at start[k] */
 #define DEFINE_INTERLEAVE(type)                                                                    \
-    static void interleave_##type(const privlr_design *X, const int64_t *start, double *out) {     \
+    static void interleave_##type(const privlr_design *X, const int64_t *start,                    \
+                                  double *restrict out) {                                          \
         const type *row[LANES];                                                                    \
         for (int k = 0; k < LANES; k++)                                                            \
             row[k] = (const type *)X->values + start[k];                                           \
