@@ -381,12 +381,53 @@ static void prefetch_rows(const privlr_design *X, int64_t columns, int64_t first
             __builtin_prefetch((const char *)X->values + row_at(X, i) * size + byte);
 }
 
-void privlr_design_scan(privlr_scan *scans, int64_t n_scans, double *scratch) {
+typedef struct {
+    privlr_scan *scans; /* n_scans as they begin, then those of each part */
+    int64_t n_scans, columns, blocks, parts;
+    double *scratch;
+    size_t scratch_size;
+} scan_job;
+
+static void scan_part(void *context, int64_t part, int member) {
+    const scan_job *job = context;
+    const int64_t block = privlr_design_block(job->scans->X), n_rows = job->scans->X->n_rows;
+    const int64_t last = (part + 1) * job->blocks / job->parts * block;
+    const int64_t end = last < n_rows ? last : n_rows;
+    /* Several designs share each small block's trip from memory; half a dozen rows of theirs
+     * look to the processor like no stream that it would fetch ahead. */
+    const int64_t step = job->n_scans > 1 ? NARROW_BLOCK / 2 : block;
+    privlr_scan *scans = job->scans + (part + 1) * job->n_scans;
+    memcpy(scans, job->scans, (size_t)job->n_scans * sizeof *scans);
+    for (int64_t first = part * job->blocks / job->parts * block; first < end; first += step) {
+        const int64_t count = first + step < end ? step : end - first;
+        if (job->n_scans > 1)
+            prefetch_rows(scans->X, job->columns, first + step, step);
+        for (privlr_scan *scan = scans; scan < scans + job->n_scans; scan++)
+            if (scan->status != PRIVLR_NONFINITE)
+                scan_rows(scan, first, count, job->scratch + (size_t)member * job->scratch_size);
+    }
+}
+
+static void add_scan(privlr_scan *total, const privlr_scan *part) {
+    if (total->status == PRIVLR_NONFINITE)
+        return;
+    if (part->status != PRIVLR_OK)
+        total->status = part->status;
+    total->bad_row = part->bad_row;
+    if (!(isnan(total->longest) || total->longest >= part->longest))
+        total->longest = part->longest;
+    total->square_sum += part->square_sum;
+}
+
+void privlr_design_scan(privlr_scan *scans, int64_t n_scans, privlr_team *team, double *scratch) {
     const int64_t n_rows = scans->X->n_rows, block = privlr_design_block(scans->X);
-    int64_t columns = 0;
+    scan_job job = {scans, n_scans, 0, (n_rows + block - 1) / block, 0, scratch, 0};
+    job.parts = job.blocks < PRIVLR_SCAN_PARTS ? job.blocks : PRIVLR_SCAN_PARTS;
     for (privlr_scan *scan = scans; scan < scans + n_scans; scan++) {
         const privlr_design *X = scan->X;
-        columns += X->n_cols;
+        const size_t size = privlr_design_scratch(X);
+        job.columns += X->n_cols;
+        job.scratch_size = size > job.scratch_size ? size : job.scratch_size;
         *scan = (privlr_scan){X,   scan->bound, scan->scale_out,  PRIVLR_OK, 0.0,
                               0.0, -1,          BLOCK_MAX / block};
         if (X->index_bits && X->intercept == 0.0) {
@@ -396,15 +437,7 @@ void privlr_design_scan(privlr_scan *scans, int64_t n_scans, double *scratch) {
                 scan->plain_blocks = X->n_rows;
         }
     }
-    /* Several designs share each small block's trip from memory; half a dozen rows of theirs
-     * look to the processor like no stream that it would fetch ahead. */
-    const int64_t step = n_scans > 1 ? NARROW_BLOCK / 2 : block;
-    for (int64_t first = 0; first < n_rows; first += step) {
-        const int64_t count = first + step < n_rows ? step : n_rows - first;
-        if (n_scans > 1)
-            prefetch_rows(scans->X, columns, first + step, step);
-        for (privlr_scan *scan = scans; scan < scans + n_scans; scan++)
-            if (scan->status != PRIVLR_NONFINITE)
-                scan_rows(scan, first, count, scratch);
-    }
+    privlr_team_run(team, scan_part, &job, job.parts);
+    for (int64_t k = 0; k < job.parts * n_scans; k++)
+        add_scan(scans + k % n_scans, scans + n_scans + k);
 }

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "status.h"
+#include "team.h"
 
 typedef struct {
     int64_t n_rows, n_cols; /* of the stored matrix, without the constant column */
@@ -95,12 +96,16 @@ typedef struct {
     int64_t plain_blocks;
 } privlr_scan;
 
+/* Parts of a scan at most, which a team shares out; the same for every number of members. */
+enum { PRIVLR_SCAN_PARTS = 8 };
+
 /* One look at every row of designs of equally many rows, of which all are narrow if there are
  * several: together they read each row from memory once. Sets scale_out[i] to the largest
  * convenient factor <= 1 with ||scale_out[i] (x_i, intercept)|| <= bound in exact arithmetic,
  * and fills the panels. PRIVLR_NONFINITE: see bad_row. PRIVLR_EXTREME means that products with
  * some rows could overflow: scale_out is complete, and negative for those. Without scale_out
- * it cannot fail. scratch is for the one of them that needs most. */
-void privlr_design_scan(privlr_scan *scans, int64_t n_scans, double *scratch);
+ * it cannot fail. After the scans there is room for PRIVLR_SCAN_PARTS times as many; scratch is
+ * for the one of them that needs most, times the size of the team (or NULL). */
+void privlr_design_scan(privlr_scan *scans, int64_t n_scans, privlr_team *team, double *scratch);
 
 #endif

@@ -200,6 +200,35 @@ cdef class Design:
         return padded[:self.X.n_rows]
 
 
+cdef class Team:
+    """Python threads that help one solve from its beginning to its end."""
+
+    cdef privlr_team *team
+    cdef list threads
+
+    def __cinit__(self, int helpers):
+        self.team = privlr_team_new(helpers)
+        if self.team == NULL:
+            raise MemoryError
+        self.threads = [threading.Thread(target=self.help, daemon=True) for _ in range(helpers)]
+        for thread in self.threads:
+            thread.start()
+
+    def __dealloc__(self):
+        privlr_team_free(self.team)
+
+    def help(self):
+        """What a thread does."""
+        with nogil:
+            privlr_team_help(self.team)
+
+    def dismiss(self):
+        """Wait for the threads to end."""
+        privlr_team_dismiss(self.team)
+        for thread in self.threads:
+            thread.join()
+
+
 def scan(list designs, bounds=None):
     """Look at all rows once, and set their factors where there is a bound.
 
@@ -228,13 +257,18 @@ def scan(list designs, bounds=None):
         total += design.panel_size()
     # In one piece of memory, which the system gives in larger pages than it would many.
     panels = np.empty(total)
-    cdef privlr_scan *scans = <privlr_scan *>malloc(n * sizeof(privlr_scan))
-    cdef double *scratch = <double *>malloc(scratch_size * sizeof(double))
-    if scratch == NULL or scans == NULL:
-        free(scans)
-        free(scratch)
-        raise MemoryError
+    cdef int helpers = (<Design>designs[0]).n_threads - 1
+    cdef privlr_scan *scans = <privlr_scan *>malloc(
+        n * (1 + PRIVLR_SCAN_PARTS) * sizeof(privlr_scan))
+    cdef double *scratch = <double *>malloc((1 + helpers) * scratch_size * sizeof(double))
+    cdef Team team = None
+    cdef privlr_team *members = NULL
     try:
+        if scratch == NULL or scans == NULL:
+            raise MemoryError
+        if helpers > 0:
+            team = Team(helpers)
+            members = team.team
         for k, design in enumerate(designs):
             scans[k].X = &design.X
             scans[k].bound = 0.0
@@ -248,7 +282,7 @@ def scan(list designs, bounds=None):
                 scans[k].bound = bounds[k]
                 scans[k].scale_out = &view[0]
         with nogil:
-            privlr_design_scan(scans, n, scratch)
+            privlr_design_scan(scans, n, members, scratch)
         for k, design in enumerate(designs):
             design.X.row_scale = scans[k].scale_out
             design.X.square_sum = scans[k].square_sum
@@ -257,37 +291,10 @@ def scan(list designs, bounds=None):
             design.seen = True
         return [STATUS[scans[k].status] for k in range(n)]
     finally:
+        if team is not None:
+            team.dismiss()
         free(scans)
         free(scratch)
-
-
-cdef class Team:
-    """Python threads that help one solve from its beginning to its end."""
-
-    cdef privlr_team *team
-    cdef list threads
-
-    def __cinit__(self, int helpers):
-        self.team = privlr_team_new(helpers)
-        if self.team == NULL:
-            raise MemoryError
-        self.threads = [threading.Thread(target=self.help, daemon=True) for _ in range(helpers)]
-        for thread in self.threads:
-            thread.start()
-
-    def __dealloc__(self):
-        privlr_team_free(self.team)
-
-    def help(self):
-        """What a thread does."""
-        with nogil:
-            privlr_team_help(self.team)
-
-    def dismiss(self):
-        """Wait for the threads to end."""
-        privlr_team_dismiss(self.team)
-        for thread in self.threads:
-            thread.join()
 
 
 cdef class Metric:

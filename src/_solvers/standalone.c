@@ -34,12 +34,12 @@ static privlr_status look(privlr_design *X) {
     double *scratch = malloc(privlr_design_scratch(X) * sizeof *scratch);
     if (!scratch)
         return PRIVLR_NO_MEMORY;
-    privlr_scan scan = {.X = X};
-    privlr_design_scan(&scan, 1, scratch);
+    privlr_scan scan[1 + PRIVLR_SCAN_PARTS] = {{.X = X}};
+    privlr_design_scan(scan, 1, NULL, scratch);
     free(scratch);
-    X->square_sum = scan.square_sum;
-    X->plain_blocks = scan.plain_blocks;
-    return isfinite(scan.square_sum) ? PRIVLR_OK : PRIVLR_NONFINITE;
+    X->square_sum = scan->square_sum;
+    X->plain_blocks = scan->plain_blocks;
+    return isfinite(scan->square_sum) ? PRIVLR_OK : PRIVLR_NONFINITE;
 }
 
 privlr_status privlr_solve(const privlr_blas *blas, int64_t n, int64_t d, const double *X,

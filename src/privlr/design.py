@@ -112,6 +112,8 @@ def make_design(
     parts = _native_csr(X) if sp.issparse(X) else _native_dense(X)
     shape = (int(X.shape[0]), int(X.shape[1]))
     design = kernels.Design(parts, shape, intercept)
+    threads = thread_count(n_jobs) if design.work >= THREADED_WORK else 1
+    design.n_threads = threads
     if data_norm is None:
         longest = design.longest()
         if not math.isfinite(longest):
@@ -135,9 +137,8 @@ def make_design(
             else:
                 parts = parts * factor[:, None]
             design = kernels.Design(parts, shape, intercept)
+            design.n_threads = threads
             kernels.scan([design], [data_norm])
-    if design.work >= THREADED_WORK:
-        design.n_threads = thread_count(n_jobs)
     return design
 
 

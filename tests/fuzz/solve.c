@@ -124,18 +124,19 @@ static void solve_design(privlr_design X, double bound, privlr_objective f, doub
                          int use_metric) {
     double w[MOST_COLUMNS + 1] = {0.0}, gradient[MOST_COLUMNS + 1], scale[MOST_ROWS];
     double *scratch = malloc(privlr_design_scratch(&X) * sizeof *scratch);
-    privlr_scan scan = {.X = &X, .bound = bound, .scale_out = bound > 0.0 ? scale : NULL};
+    privlr_scan scan[1 + PRIVLR_SCAN_PARTS] = {
+        {.X = &X, .bound = bound, .scale_out = bound > 0.0 ? scale : NULL}};
     REQUIRE(scratch);
-    privlr_design_scan(&scan, 1, scratch);
+    privlr_design_scan(scan, 1, NULL, scratch);
     free(scratch);
-    if (scan.status != PRIVLR_OK || !isfinite(scan.square_sum))
+    if (scan->status != PRIVLR_OK || !isfinite(scan->square_sum))
         return;
     for (int64_t i = 0; X.panels && i < (X.n_rows + 7) / 8 * 8 * privlr_design_width(&X); i++)
-        REQUIRE(fabs(X.panels[i]) <= scan.longest);
+        REQUIRE(fabs(X.panels[i]) <= scan->longest);
     X.row_scale = bound > 0.0 ? scale : NULL;
-    X.square_sum = scan.square_sum;
-    X.plain_blocks = scan.plain_blocks;
-    REQUIRE(bound == 0.0 || scan.longest <= bound);
+    X.square_sum = scan->square_sum;
+    X.plain_blocks = scan->plain_blocks;
+    REQUIRE(bound == 0.0 || scan->longest <= bound);
     f.X = X;
 
     privlr_metric metric;

@@ -55,10 +55,14 @@ cdef extern from "minimize.h" nogil:
                                    double *scratch)
     void privlr_design_dots(const privlr_design *X, const privlr_view *view, const double *w,
                             double *out)
-    void privlr_design_scan(privlr_scan *scans, int64_t n_scans, double *scratch)
-
     ctypedef struct privlr_team:
         pass
+
+    cdef enum:
+        PRIVLR_SCAN_PARTS
+
+    void privlr_design_scan(privlr_scan *scans, int64_t n_scans, privlr_team *team,
+                            double *scratch)
 
     privlr_team *privlr_team_new(int helpers)
     void privlr_team_free(privlr_team *team)
