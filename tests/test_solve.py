@@ -540,12 +540,18 @@ def test_dual_ascent_gives_up_on_coupled_rows():
 def test_threads_change_no_bit(d):
     X, y = problem(2 * THREADED_WORK // d, d)
     reference = minimize(Problem(make_design(X), y, 1.0))
+    scale = make_design(X, data_norm=0.9).row_scale
     for n_jobs in (2, 3):
         design = make_design(X, n_jobs=n_jobs)
         assert design.n_threads == n_jobs
         found = minimize(Problem(design, y, 1.0))
         np.testing.assert_array_equal(found.coef, reference.coef)
         assert found.passes == reference.passes
+        clipped = make_design(X, data_norm=0.9, n_jobs=n_jobs)
+        np.testing.assert_array_equal(clipped.row_scale, scale)
+    X[-1, -1] = np.nan
+    with pytest.raises(InvalidParameterError, match="NaN"):
+        make_design(X, data_norm=0.9, n_jobs=2)
 
 
 def test_small_work_gets_no_threads():
