@@ -324,6 +324,22 @@ def test_a_row_of_any_length_moves_the_gradient_by_the_bound():
     assert difference <= 2.001 / a.privacy_.kappa
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, ">f8"])
+def test_plain_arrays_are_taken_as_scikit_learn_takes_them(dtype):
+    X, y = data()
+    X = X.astype(dtype)
+    model = PrivateLogisticRegression(1.0, classes=[0, 1])
+    model.fit(pd.DataFrame(X.astype(float), columns=list("abcd")), y).fit(X, y)
+    assert model.n_features_in_ == 4
+    assert not hasattr(model, "feature_names_in_")
+    bad = y.astype(float)
+    bad[0] = np.nan
+    for rows, labels in ((X[:0], y[:0]), (X[:, :0], y), (X[:5], y), (X[0], y[:1]), (X, bad)):
+        with pytest.raises(ValueError):
+            model.fit(rows, labels)
+    assert model.n_features_in_ == 4
+
+
 def test_data_frames_keep_their_names():
     X, y = data()
     frame = pd.DataFrame(X, columns=list("abcd"))

@@ -20,7 +20,7 @@ from privlr._inputs import (
     random_source,
     refuse_masked,
     unchanged_if_refused,
-    values_unquoted,
+    validated,
 )
 from privlr._pipeline import preprocessing_notes
 from privlr._validation import check_integer, check_n_jobs, check_positive
@@ -217,15 +217,7 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):
             The certificate was not met; the budget stays spent.
         """
         refuse_masked(X=X, y=y, sample_weight=sample_weight)
-        with values_unquoted():
-            X, y = validate_data(
-                self,
-                X,
-                y,
-                accept_sparse="csr",
-                dtype=[np.float64, np.float32],
-                ensure_all_finite=False,
-            )
+        X, y = validated(self, X, y)
         if isinstance(self.classes, str):
             check_labels(y)  # declared classes know their members
         classes = declared_classes(self.classes, y)

@@ -23,7 +23,7 @@ from privlr._inputs import (
     random_source,
     refuse_masked,
     unchanged_if_refused,
-    values_unquoted,
+    validated,
 )
 from privlr._pipeline import preprocessing_notes
 from privlr._validation import check_choice, check_integer, check_n_jobs, check_positive
@@ -175,15 +175,7 @@ class StackingClassifier(ClassifierMixin, BaseEstimator):
             A certificate was not met; the budget stays spent.
         """
         refuse_masked(X=X, y=y)
-        with values_unquoted():
-            X, y = validate_data(
-                self,
-                X,
-                y,
-                accept_sparse="csr",
-                dtype=[np.float64, np.float32],
-                ensure_all_finite=False,
-            )
+        X, y = validated(self, X, y)
         X = well_formed(X)
         if isinstance(self.classes, str):
             check_labels(y)  # declared classes know their members
