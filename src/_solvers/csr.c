@@ -32,12 +32,24 @@
             for (int64_t k = (int64_t)start[i]; k < (int64_t)start[i + 1]; k++)                    \
                 out[column[k]] += c[i] * (double)x[k];                                             \
     }                                                                                              \
-    static void squares_##suffix(const privlr_csr *X, int64_t first, int64_t count, double *out) { \
-        const value_t *x = X->values;                                                              \
+    static void squares_##suffix(const privlr_csr *X, int64_t first, int64_t count,                \
+                                 double *restrict out) {                                           \
+        const value_t *restrict x = X->values;                                                     \
         const index_t *start = (const index_t *)X->indptr + first;                                 \
-        for (int64_t i = 0; i < count; i++)                                                        \
-            for (int64_t k = (int64_t)start[i]; k < (int64_t)start[i + 1]; k++)                    \
-                out[i] += (double)x[k] * (double)x[k];                                             \
+        for (int64_t i = 0; i < count; i++) {                                                      \
+            const int64_t end = (int64_t)start[i + 1];                                             \
+            int64_t k = (int64_t)start[i];                                                         \
+            double a = 0.0, b = 0.0, c = 0.0, d = 0.0;                                             \
+            for (; k + 4 <= end; k += 4) {                                                         \
+                a += (double)x[k] * (double)x[k];                                                  \
+                b += (double)x[k + 1] * (double)x[k + 1];                                          \
+                c += (double)x[k + 2] * (double)x[k + 2];                                          \
+                d += (double)x[k + 3] * (double)x[k + 3];                                          \
+            }                                                                                      \
+            for (; k < end; k++)                                                                   \
+                a += (double)x[k] * (double)x[k];                                                  \
+            out[i] += (a + c) + (b + d);                                                           \
+        }                                                                                          \
     }                                                                                              \
     /* Columns of a row ascend, so the pairs below the diagonal come first. */                     \
     static void outer_##suffix(const privlr_csr *X, int64_t first, int64_t count, int64_t width,   \
@@ -51,10 +63,6 @@
                 for (int64_t l = (int64_t)start[i]; l <= k; l++)                                   \
                     above[column[l]] += hx * (double)x[l];                                         \
             }                                                                                      \
-    }                                                                                              \
-    static void count_##suffix(const privlr_csr *X, int64_t entries, int64_t *counts) {            \
-        for (int64_t k = 0; k < entries; k++)                                                      \
-            counts[((const index_t *)X->indices)[k]]++;                                            \
     }
 
 DEFINE_KERNELS(f64_i32, double, int32_t)
@@ -93,12 +101,57 @@ void privlr_csr_outer(const privlr_csr *X, int64_t first, int64_t count, int64_t
     CALL(outer, X, first, count, width, h, upper);
 }
 
+/* What only looks at the structure. Branches would cost more than the comparisons. */
+#define DEFINE_LOOKS(index_t, unsigned_t)                                                          \
+    static privlr_csr_form form_##index_t(int64_t n_rows, int64_t n_cols, int64_t stored,          \
+                                          const index_t *restrict start,                           \
+                                          const index_t *restrict column) {                        \
+        int broken = start[0] != 0 || start[n_rows] > stored;                                      \
+        for (int64_t i = 0; i < n_rows; i++)                                                       \
+            broken |= start[i + 1] < start[i];                                                     \
+        if (broken)                                                                                \
+            return PRIVLR_CSR_BROKEN;                                                              \
+        const int64_t entries = (int64_t)start[n_rows];                                            \
+        const unsigned_t most = (unsigned_t)-1 / 2;                                                \
+        const unsigned_t top = (uint64_t)n_cols > most ? most : (unsigned_t)(n_cols - 1);          \
+        unsigned_t signs = 0, descents = 0; /* in a row, if not from one row to the next */        \
+        for (int64_t k = 0; k < entries; k++)                                                      \
+            signs |= (unsigned_t)column[k] | (top - (unsigned_t)column[k]);                        \
+        if (signs > most)                                                                          \
+            return PRIVLR_CSR_BROKEN;                                                              \
+        for (int64_t k = 1; k < entries; k++)                                                      \
+            descents += column[k] <= column[k - 1];                                                \
+        for (int64_t i = 1; i < n_rows; i++) {                                                     \
+            const int64_t k = (int64_t)start[i];                                                   \
+            if (start[i + 1] > start[i] && k > 0)                                                  \
+                descents -= column[k] <= column[k - 1];                                            \
+        }                                                                                          \
+        return descents ? PRIVLR_CSR_UNORDERED : PRIVLR_CSR_CANONICAL;                             \
+    }                                                                                              \
+    static int64_t fullest_column_##index_t(int64_t entries, int64_t n_cols,                       \
+                                            const index_t *column, int64_t *counts) {              \
+        int64_t fullest = 0;                                                                       \
+        memset(counts, 0, (size_t)n_cols * sizeof *counts);                                        \
+        for (int64_t k = 0; k < entries; k++)                                                      \
+            counts[column[k]]++;                                                                   \
+        for (int64_t j = 0; j < n_cols; j++)                                                       \
+            fullest = counts[j] > fullest ? counts[j] : fullest;                                   \
+        return fullest;                                                                            \
+    }
+
+DEFINE_LOOKS(int32_t, uint32_t)
+DEFINE_LOOKS(int64_t, uint64_t)
+
+privlr_csr_form privlr_csr_check(const privlr_csr *X, int64_t n_rows, int64_t n_cols,
+                                 int64_t stored) {
+    return X->index_bits == 32
+               ? form_int32_t(n_rows, n_cols, stored, X->indptr, X->indices)
+               : form_int64_t(n_rows, n_cols, stored, X->indptr, X->indices);
+}
+
 int64_t privlr_csr_fullest_column(const privlr_csr *X, int64_t n_rows, int64_t n_cols,
                                   int64_t *counts) {
-    int64_t fullest = 0;
-    memset(counts, 0, (size_t)n_cols * sizeof *counts);
-    CALL(count, X, privlr_csr_start(X, n_rows), counts);
-    for (int64_t j = 0; j < n_cols; j++)
-        fullest = counts[j] > fullest ? counts[j] : fullest;
-    return fullest;
+    const int64_t entries = privlr_csr_start(X, n_rows);
+    return X->index_bits == 32 ? fullest_column_int32_t(entries, n_cols, X->indices, counts)
+                               : fullest_column_int64_t(entries, n_cols, X->indices, counts);
 }

@@ -26,6 +26,12 @@ void privlr_csr_squares(const privlr_csr *X, int64_t first, int64_t count, doubl
 /* upper triangle (column-major, `width` columns) += sum_i h[i] x x', x = x_(first + i) */
 void privlr_csr_outer(const privlr_csr *X, int64_t first, int64_t count, int64_t width,
                       const double *h, double *upper);
+/* How a structure may be used: with ascending columns in every row; with columns out of order
+ * or twice; or not at all, as walking it would leave its arrays or its columns. `stored` is the
+ * length of indices; indptr has n_rows + 1 elements. */
+typedef enum { PRIVLR_CSR_CANONICAL, PRIVLR_CSR_UNORDERED, PRIVLR_CSR_BROKEN } privlr_csr_form;
+privlr_csr_form privlr_csr_check(const privlr_csr *X, int64_t n_rows, int64_t n_cols,
+                                 int64_t stored);
 /* Entries in the fullest of n_cols columns; counts is scratch. */
 int64_t privlr_csr_fullest_column(const privlr_csr *X, int64_t n_rows, int64_t n_cols,
                                   int64_t *counts);

@@ -430,7 +430,9 @@ void privlr_design_scan(privlr_scan *scans, int64_t n_scans, privlr_team *team, 
         job.scratch_size = size > job.scratch_size ? size : job.scratch_size;
         *scan = (privlr_scan){X,   scan->bound, scan->scale_out,  PRIVLR_OK, 0.0,
                               0.0, -1,          BLOCK_MAX / block};
-        if (X->index_bits && X->intercept == 0.0) {
+        /* Rows that fill their columns make up for the additions themselves. */
+        if (X->index_bits && X->intercept == 0.0 &&
+            (double)X->n_rows * (double)X->n_cols > 64.0 * (double)X->n_entries) {
             const privlr_csr csr = csr_of(X);
             if (privlr_csr_fullest_column(&csr, X->n_rows, X->n_cols, (int64_t *)scratch) <=
                 BLOCK_MAX)

@@ -13,6 +13,11 @@ NARROW = PRIVLR_NARROW
 cdef enum:
     PACKED_MAX = 1 << 19  # doubles; a larger design is packed block by block in every pass
 
+FORMS = {
+    PRIVLR_CSR_CANONICAL: "canonical",
+    PRIVLR_CSR_UNORDERED: "unordered",
+    PRIVLR_CSR_BROKEN: "broken",
+}
 STATUS = {
     PRIVLR_OK: "converged",
     PRIVLR_MAX_ITER: "max_passes",
@@ -40,21 +45,16 @@ def csr_form(const csr_index[::1] indices, const csr_index[::1] indptr, int64_t 
         "canonical": sorted and unique indices in every row; "unordered"; or "broken":
         walking it would leave its arrays or its columns.
     """
-    cdef int64_t i, k, stored = indices.shape[0], n = indptr.shape[0] - 1
-    cdef bint broken, unordered = False
+    cdef privlr_csr_form form
+    cdef privlr_csr X
+    if indptr.shape[0] < 1:
+        return "broken"
+    X.index_bits = 8 * sizeof(csr_index)
+    X.indptr = &indptr[0]
+    X.indices = &indices[0] if indices.shape[0] else NULL
     with nogil:
-        broken = n < 0 or indptr[0] != 0 or indptr[n] > stored
-        i = 0
-        while i < n and not broken:
-            broken = indptr[i + 1] < indptr[i] or indptr[i + 1] > stored
-            k = indptr[i]
-            while not broken and k < indptr[i + 1]:
-                broken = indices[k] < 0 or indices[k] >= n_cols
-                if k > indptr[i] and indices[k] <= indices[k - 1]:
-                    unordered = True
-                k += 1
-            i += 1
-    return "broken" if broken else "unordered" if unordered else "canonical"
+        form = privlr_csr_check(&X, indptr.shape[0] - 1, n_cols, indices.shape[0])
+    return FORMS[form]
 
 
 cdef class Design:

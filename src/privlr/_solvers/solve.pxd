@@ -3,6 +3,21 @@ from scipy.linalg.cython_blas cimport dsyrk, ssyrk
 from scipy.linalg.cython_lapack cimport dpotrf, dpotrs
 
 
+cdef extern from "csr.h" nogil:
+    ctypedef enum privlr_csr_form:
+        PRIVLR_CSR_CANONICAL
+        PRIVLR_CSR_UNORDERED
+        PRIVLR_CSR_BROKEN
+
+    ctypedef struct privlr_csr:
+        const void *indices
+        const void *indptr
+        int index_bits
+
+    privlr_csr_form privlr_csr_check(const privlr_csr *X, int64_t n_rows, int64_t n_cols,
+                                     int64_t stored)
+
+
 cdef extern from "minimize.h" nogil:
     ctypedef enum privlr_status:
         PRIVLR_OK
