@@ -142,18 +142,19 @@ static int64_t worthwhile_metric(const solver *s, double rate) {
     if (!(digits > 0.0))
         return 0;
     double least = GAIN * (rate < 1.0 ? digits / -log(rate) : INFINITY);
-    int64_t best = 0;
-    int64_t every = privlr_metric_coarsest(s->f);
+    int64_t best = 0, every = privlr_metric_coarsest(s->f);
     const int64_t finer = (s->metric->every + 1) / 2; /* the last one disappointed */
     for (every = finer && finer < every ? finer : every;; every = (every + 1) / 2) {
+        const int exact = every <= s->every; /* for the rows that are in use */
+        every = exact ? s->every : every;
         const double rows = (double)s->f->X.n_rows / (double)every;
-        const double error = every > 1 ? sqrt((double)s->n / rows) : 0.0;
+        const double error = exact ? 0.0 : sqrt((double)s->n / rows);
         const double cost = privlr_metric_cost(s->f, every) + digits / -log(fmax(error, 0.05));
         if (cost < least) {
             least = cost;
             best = every;
         }
-        if (every == 1)
+        if (exact)
             return best;
     }
 }
@@ -225,7 +226,8 @@ static privlr_status run(solver *s, double *w, point *best) {
         if (options->use_metric && s->metric->factor) {
             if (isfinite(norm_2))
                 rate = sqrt(s->here.norm / norm_2);
-            const int fresh = s->here.norm > 0.5 * built; /* another would be the same */
+            /* Another would be the same. */
+            const int fresh = s->metric->every <= s->every && s->here.norm > 0.5 * built;
             int64_t every = rate > 0.0 && !fresh ? worthwhile_metric(s, rate) : 0;
             /* Where nothing else helps, an exact Hessian is worth any price, in the end. */
             if (idle >= PATIENCE_METRIC + 2.0 * privlr_metric_cost(s->f, 1) && !s->newton &&
