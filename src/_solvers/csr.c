@@ -2,8 +2,11 @@
 
 #include <string.h>
 
-/* The loops, once for each type of entry and index. Four sums of a row run side by side:
- * one alone would wait for every addition. */
+/* Two doubles as every instruction set holds them: entries come from memory in pairs, and two
+ * pairs of sums run side by side, as one alone would wait for every addition. */
+typedef double pair __attribute__((vector_size(16)));
+
+/* The loops, once for each type of entry and index. */
 #define DEFINE_KERNELS(suffix, value_t, index_t)                                                   \
     static void dots_##suffix(const privlr_csr *X, int64_t first, int64_t count,                   \
                               const double *restrict w, double *restrict out) {                    \
@@ -12,25 +15,37 @@
         for (int64_t i = 0; i < count; i++) {                                                      \
             const int64_t end = (int64_t)start[i + 1];                                             \
             int64_t k = (int64_t)start[i];                                                         \
-            double a = 0.0, b = 0.0, c = 0.0, d = 0.0;                                             \
+            pair a = {0.0, 0.0}, b = a;                                                            \
             for (; k + 4 <= end; k += 4) {                                                         \
-                a += (double)x[k] * w[column[k]];                                                  \
-                b += (double)x[k + 1] * w[column[k + 1]];                                          \
-                c += (double)x[k + 2] * w[column[k + 2]];                                          \
-                d += (double)x[k + 3] * w[column[k + 3]];                                          \
+                a += (pair){x[k], x[k + 1]} * (pair){w[column[k]], w[column[k + 1]]};              \
+                b += (pair){x[k + 2], x[k + 3]} * (pair){w[column[k + 2]], w[column[k + 3]]};      \
             }                                                                                      \
-            for (; k < end; k++)                                                                   \
-                a += (double)x[k] * w[column[k]];                                                  \
-            out[i] = (a + c) + (b + d);                                                            \
+            if (k + 2 <= end) {                                                                    \
+                a += (pair){x[k], x[k + 1]} * (pair){w[column[k]], w[column[k + 1]]};              \
+                k += 2;                                                                            \
+            }                                                                                      \
+            if (k < end)                                                                           \
+                b[0] += (double)x[k] * w[column[k]];                                               \
+            a += b;                                                                                \
+            out[i] = a[0] + a[1];                                                                  \
         }                                                                                          \
     }                                                                                              \
     static void sums_##suffix(const privlr_csr *X, int64_t first, int64_t count,                   \
                               const double *restrict c, double *restrict out) {                    \
         const value_t *restrict x = X->values;                                                     \
         const index_t *restrict column = X->indices, *start = (const index_t *)X->indptr + first;  \
-        for (int64_t i = 0; i < count; i++)                                                        \
-            for (int64_t k = (int64_t)start[i]; k < (int64_t)start[i + 1]; k++)                    \
+        for (int64_t i = 0; i < count; i++) {                                                      \
+            const int64_t end = (int64_t)start[i + 1];                                             \
+            int64_t k = (int64_t)start[i];                                                         \
+            for (; k + 2 <= end; k += 2) {                                                         \
+                const pair product = c[i] * (pair){x[k], x[k + 1]};                                \
+                const pair sum = (pair){out[column[k]], out[column[k + 1]]} + product;             \
+                out[column[k]] = sum[0];                                                           \
+                out[column[k + 1]] = sum[1];                                                       \
+            }                                                                                      \
+            if (k < end)                                                                           \
                 out[column[k]] += c[i] * (double)x[k];                                             \
+        }                                                                                          \
     }                                                                                              \
     static void squares_##suffix(const privlr_csr *X, int64_t first, int64_t count,                \
                                  double *restrict out) {                                           \
