@@ -490,7 +490,7 @@ def test_long_rows(dtype):
     assert np.linalg.norm(gradient) <= 2e-11
 
 
-def test_dual_ascent_falls_back_where_its_numbers_overflow():
+def test_the_span_of_the_rows_falls_back_where_its_numbers_overflow():
     design = make_design(sp.csr_array(np.eye(3, 5)))
     given = Problem(design, np.array([1.0, -1.0, 1.0]), 1e-200, linear=np.full(5, 1e150))
     found = minimize(given)
@@ -499,7 +499,7 @@ def test_dual_ascent_falls_back_where_its_numbers_overflow():
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("l2", [1e-2, 1e-5, 1e-9])
-def test_dual_ascent_for_wide_sparse_rows(l2, dtype):
+def test_wide_sparse_rows_are_solved_in_their_span(l2, dtype):
     """Offsets, weights, a prior mean, a linear term, a constant and clipping all enter it."""
     rng = np.random.default_rng(5)
     n, d = 150, 700
@@ -520,14 +520,15 @@ def test_dual_ascent_for_wide_sparse_rows(l2, dtype):
     plain = minimize(given, tolerance=1e-9 * n * l2, use_samples=False)
     assert found.gradient_norm <= 1e-9 * n * l2 or found.status == "stalled"
     np.testing.assert_allclose(found.coef, plain.coef, atol=1e-6 * (1 + np.abs(plain.coef).max()))
-    if l2 < 1e-6:
-        assert found.passes < plain.passes
+    assert found.passes <= plain.passes + 2
 
 
-def test_dual_ascent_gives_up_on_coupled_rows():
-    """Where rows are nearly equal it is slow, and L-BFGS goes on."""
+@pytest.mark.parametrize("columns", [400, 4000])
+def test_nearly_equal_sparse_rows(columns):
+    """Two hundred columns hold entries; with few others the rows are no work for their span."""
     rng = np.random.default_rng(6)
-    X = np.ones((60, 200)) + 1e-3 * rng.normal(size=(60, 200))
+    X = np.zeros((60, columns))
+    X[:, :200] = 1 + 1e-3 * rng.normal(size=(60, 200))
     y = np.where(rng.random(60) < 0.5, 1.0, -1.0)
     found = solve(sp.csr_array(X), y, l2_reg_strength=1e-4, tol=1e-10)
     dense = solve(X, y, l2_reg_strength=1e-4, tol=1e-10)

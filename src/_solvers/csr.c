@@ -127,7 +127,7 @@ void privlr_csr_outer(const privlr_csr *X, int64_t first, int64_t count, int64_t
         if (broken)                                                                                \
             return PRIVLR_CSR_BROKEN;                                                              \
         const int64_t entries = (int64_t)start[n_rows];                                            \
-        const unsigned_t most = (unsigned_t)-1 / 2;                                                \
+        const unsigned_t most = (unsigned_t) - 1 / 2;                                              \
         const unsigned_t top = (uint64_t)n_cols > most ? most : (unsigned_t)(n_cols - 1);          \
         unsigned_t signs = 0, descents = 0; /* in a row, if not from one row to the next */        \
         for (int64_t k = 0; k < entries; k++)                                                      \
@@ -159,9 +159,8 @@ DEFINE_LOOKS(int64_t, uint64_t)
 
 privlr_csr_form privlr_csr_check(const privlr_csr *X, int64_t n_rows, int64_t n_cols,
                                  int64_t stored) {
-    return X->index_bits == 32
-               ? form_int32_t(n_rows, n_cols, stored, X->indptr, X->indices)
-               : form_int64_t(n_rows, n_cols, stored, X->indptr, X->indices);
+    return X->index_bits == 32 ? form_int32_t(n_rows, n_cols, stored, X->indptr, X->indices)
+                               : form_int64_t(n_rows, n_cols, stored, X->indptr, X->indices);
 }
 
 int64_t privlr_csr_fullest_column(const privlr_csr *X, int64_t n_rows, int64_t n_cols,

@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "dual.h"
 #include "minimize.h"
 #include "pairs.h"
+#include "span.h"
 
 enum {
     SAMPLE_GROWTH = 4, /* every sample has this many times the rows of the last */
@@ -294,15 +294,15 @@ privlr_status privlr_minimize(const privlr_objective *f, const privlr_blas *blas
     s.every = options->use_samples ? first_sample(f) : 1;
 
     memcpy(s.here.w, w, (size_t)n * sizeof *w);
-    const int dual = options->use_samples && privlr_dual_is_apt(f);
-    if (dual)
-        status = privlr_dual_ascent(f, options->tolerance, s.here.w, &s.passes);
+    const int in_span = options->use_samples && privlr_span_is_apt(f);
+    if (in_span)
+        status = privlr_span_descent(f, options->tolerance, s.here.w, &s.passes);
     evaluate(&s, &s.here);
-    if (dual && !isfinite(s.here.norm)) {
+    if (in_span && !isfinite(s.here.norm)) {
         memcpy(s.here.w, w, (size_t)n * sizeof *w);
         evaluate(&s, &s.here);
     }
-    if (options->use_samples && !dual && (f->linear || f->prior))
+    if (options->use_samples && !in_span && (f->linear || f->prior))
         try_center(&s);
     point best = {.norm = INFINITY};
     if (status == PRIVLR_OK)

@@ -141,8 +141,11 @@ static void sum_chunk(const pass *p, int64_t chunk, int member, double *sum) {
     memset(sum, 0, p->work->chunk * sizeof *sum);
     const int64_t plain_blocks = p->every == 1 ? f->X.plain_blocks : 1;
     const int64_t end = (chunk + 1) * p->blocks / p->chunks;
-    int64_t pending = 0; /* blocks in block_sum */
-    for (int64_t b = chunk * p->blocks / p->chunks; b < end; b++) {
+    const int64_t begin = chunk * p->blocks / p->chunks;
+    /* One plain sum needs no other, unless the noise does. */
+    double *plain_sum = end - begin <= plain_blocks && p->every == 1 ? sum : block_sum;
+    int64_t pending = 0; /* blocks in plain_sum */
+    for (int64_t b = begin; b < end; b++) {
         const int64_t first = b * p->every * block, count = min_int(block, f->X.n_rows - first);
         const double *weight = f->sample_weight ? f->sample_weight + first : NULL;
         const privlr_view view = privlr_design_view(&f->X, first, count, scratch);
@@ -161,11 +164,11 @@ static void sum_chunk(const pass *p, int64_t chunk, int member, double *sum) {
         add_compensated(1, &loss, value, value + 1);
         for (int64_t c = 0; c < outputs; c++)
             *slopes += sum_of_squares(count, slope + c * block);
-        if (pending == 0)
+        if (pending == 0 && plain_sum == block_sum)
             memset(block_sum, 0, (size_t)size * sizeof *block_sum);
         for (int64_t c = 0; c < outputs; c++)
-            privlr_design_sums(&f->X, &view, slope + c * block, block_sum + c * width);
-        if (++pending == plain_blocks || b + 1 == end) {
+            privlr_design_sums(&f->X, &view, slope + c * block, plain_sum + c * width);
+        if ((++pending == plain_blocks || b + 1 == end) && plain_sum == block_sum) {
             *squares += add_compensated(size, block_sum, sum, carry);
             pending = 0;
         }

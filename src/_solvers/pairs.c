@@ -4,6 +4,11 @@ static double *pair_at(const privlr_pairs *p, double *base, int age) {
     return base + (size_t)((p->newest - age + PRIVLR_PAIRS) % PRIVLR_PAIRS) * (size_t)p->n;
 }
 
+static double inner(const privlr_pairs *p, const double *a, const double *b) {
+    const int64_t half = p->n / 2;
+    return p->in_span ? privlr_dot(half, a, b + half) : privlr_dot(p->n, a, b);
+}
+
 void privlr_pairs_add(privlr_pairs *p, const double *w, const double *gradient,
                       const double *w_next, const double *gradient_next) {
     p->newest = (p->newest + 1) % PRIVLR_PAIRS;
@@ -12,8 +17,8 @@ void privlr_pairs_add(privlr_pairs *p, const double *w, const double *gradient,
         s[j] = w_next[j] - w[j];
         y[j] = gradient_next[j] - gradient[j];
     }
-    const double sy = privlr_dot(p->n, s, y), yy = privlr_dot(p->n, y, y);
-    if (!(sy > 1e-14 * sqrt(yy * privlr_dot(p->n, s, s)))) {
+    const double sy = inner(p, s, y), yy = inner(p, y, y);
+    if (!(sy > 1e-14 * sqrt(yy * inner(p, s, s)))) {
         /* Curvature lost in rounding: the pair is worthless, and so are the older ones. */
         p->count = 0;
         return;
@@ -31,7 +36,7 @@ void privlr_pairs_direction(const privlr_pairs *p, const privlr_metric *metric,
     for (int age = 0; age < p->count; age++) {
         const double *s = pair_at(p, p->s, age), *y = pair_at(p, p->y, age);
         const double rho = p->rho[(p->newest - age + PRIVLR_PAIRS) % PRIVLR_PAIRS];
-        alpha[age] = rho * privlr_dot(p->n, s, direction);
+        alpha[age] = rho * inner(p, s, direction);
         for (int64_t j = 0; j < p->n; j++)
             direction[j] -= alpha[age] * y[j];
     }
@@ -43,7 +48,7 @@ void privlr_pairs_direction(const privlr_pairs *p, const privlr_metric *metric,
     for (int age = p->count - 1; age >= 0; age--) {
         const double *s = pair_at(p, p->s, age), *y = pair_at(p, p->y, age);
         const double rho = p->rho[(p->newest - age + PRIVLR_PAIRS) % PRIVLR_PAIRS];
-        const double beta = rho * privlr_dot(p->n, y, direction);
+        const double beta = rho * inner(p, y, direction);
         for (int64_t j = 0; j < p->n; j++)
             direction[j] += (alpha[age] - beta) * s[j];
     }

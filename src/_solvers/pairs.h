@@ -10,6 +10,7 @@ enum { PRIVLR_PAIRS = 12 };
 
 typedef struct {
     int64_t n;
+    int in_span; /* vectors hold coefficients and products, as in span.h */
     int count, newest;
     double *s, *y, rho[PRIVLR_PAIRS];
     double scale; /* inverse curvature of the last step: the metric's stand-in */

@@ -130,8 +130,8 @@ def minimize(
 
     L-BFGS on samples of the rows that grow, at last on all of them, around a Hessian
     estimated from a sample where that saves more than it costs (``worthwhile_metric`` in
-    lbfgs.c). Sparse rows that are fewer than the columns begin with dual coordinate ascent
-    where the ridge is small (``privlr_dual_is_apt`` in dual.c).
+    lbfgs.c). Sparse rows that are fewer than the columns are solved in their span first
+    (``privlr_span_is_apt`` in span.c).
 
     Parameters
     ----------
@@ -140,7 +140,7 @@ def minimize(
     tolerance : float or None, default=None
         Gradient norm (sum form) to reach; None is 1e-10 ridge.
     use_samples, use_metric : bool, default=True
-        False leaves out that part of the method; without samples, dual ascent too.
+        False leaves out that part of the method; without samples, the span too.
 
     Returns
     -------
