@@ -127,7 +127,8 @@ static void scale_panels(const double *row_scale, int64_t count, int64_t width, 
 
 privlr_view privlr_design_view(const privlr_design *X, int64_t first, int64_t count,
                                double *scratch) {
-    privlr_view view = {first, count, scratch, (ptrdiff_t)X->n_cols, PRIVLR_ROWS};
+    privlr_view view = {
+        .first = first, .count = count, .x = scratch, .stride = (ptrdiff_t)X->n_cols};
     if (X->index_bits) {
         view.layout = PRIVLR_CSR;
     } else if (privlr_design_is_narrow(X)) {
@@ -139,17 +140,35 @@ privlr_view privlr_design_view(const privlr_design *X, int64_t first, int64_t co
             if (X->row_scale)
                 scale_panels(X->row_scale + first, count, privlr_design_width(X), scratch);
         }
-    } else if (!X->is_float32 && X->col_stride == 1) {
-        view.x = (const double *)X->values + first * X->row_stride;
-        view.stride = (ptrdiff_t)X->row_stride;
-    } else if (!X->is_float32 && X->row_stride == 1) {
-        view.x = (const double *)X->values + first;
-        view.stride = (ptrdiff_t)X->col_stride;
-        view.layout = PRIVLR_COLUMNS;
+    } else if (X->col_stride == 1 || X->row_stride == 1) {
+        const int by_row = X->col_stride == 1;
+        const int64_t start = first * X->row_stride;
+        if (X->is_float32)
+            view.single = (const float *)X->values + start;
+        else
+            view.x = (const double *)X->values + start;
+        view.stride = (ptrdiff_t)(by_row ? X->row_stride : X->col_stride);
+        view.layout = by_row ? PRIVLR_ROWS : PRIVLR_COLUMNS;
     } else {
         copy_rows(X, first, count, (ptrdiff_t)X->n_cols, scratch);
     }
     return view;
+}
+
+static void rows_dots(const privlr_view *view, size_t rows, size_t length, const double *w,
+                      double *out) {
+    if (view->single)
+        privlr_rows_single_dots(rows, length, view->single, view->stride, w, out);
+    else
+        privlr_rows_dots(rows, length, view->x, view->stride, w, out);
+}
+
+static void rows_sums(const privlr_view *view, size_t rows, size_t length, const double *c,
+                      double *out) {
+    if (view->single)
+        privlr_rows_single_sums(rows, length, view->single, view->stride, c, out);
+    else
+        privlr_rows_sums(rows, length, view->x, view->stride, c, out);
 }
 
 void privlr_design_dots(const privlr_design *X, const privlr_view *view, const double *w,
@@ -162,9 +181,9 @@ void privlr_design_dots(const privlr_design *X, const privlr_view *view, const d
     }
     memset(out, 0, count * sizeof *out);
     if (view->layout == PRIVLR_ROWS) {
-        privlr_rows_dots(count, n_cols, view->x, view->stride, w, out);
+        rows_dots(view, count, n_cols, w, out);
     } else if (view->layout == PRIVLR_COLUMNS) {
-        privlr_rows_sums(n_cols, count, view->x, view->stride, w, out);
+        rows_sums(view, n_cols, count, w, out);
     } else {
         const privlr_csr csr = csr_of(X);
         privlr_csr_dots(&csr, view->first, view->count, w, out);
@@ -191,9 +210,9 @@ void privlr_design_sums(const privlr_design *X, const privlr_view *view, double 
         for (size_t i = 0; i < count; i++)
             c[i] *= X->row_scale[view->first + (int64_t)i];
     if (view->layout == PRIVLR_ROWS) {
-        privlr_rows_sums(count, n_cols, view->x, view->stride, c, out);
+        rows_sums(view, count, n_cols, c, out);
     } else if (view->layout == PRIVLR_COLUMNS) {
-        privlr_rows_dots(n_cols, count, view->x, view->stride, c, out);
+        rows_dots(view, n_cols, count, c, out);
     } else {
         const privlr_csr csr = csr_of(X);
         privlr_csr_sums(&csr, view->first, view->count, c, out);
@@ -291,31 +310,16 @@ static void row_squares(const privlr_design *X, int64_t first, int64_t count, do
     if (X->index_bits) {
         const privlr_csr csr = csr_of(X);
         privlr_csr_squares(&csr, first, count, out);
-    } else if (!X->is_float32 && X->col_stride == 1) {
+    } else if (X->col_stride == 1 && X->is_float32) {
+        privlr_rows_single_squares(rows, n_cols, (const float *)X->values + first * X->row_stride,
+                                   (ptrdiff_t)X->row_stride, out);
+    } else if (X->col_stride == 1) {
         privlr_rows_squares(rows, n_cols, (const double *)X->values + first * X->row_stride,
                             (ptrdiff_t)X->row_stride, out);
     } else {
         copy_rows(X, first, count, (ptrdiff_t)n_cols, scratch);
         privlr_rows_squares(rows, n_cols, scratch, (ptrdiff_t)n_cols, out);
     }
-}
-
-void privlr_design_squares(const privlr_design *X, int64_t first, int64_t count, double *scratch,
-                           double *out) {
-    row_squares(X, first, count, scratch, out);
-    if (X->row_scale)
-        for (int64_t i = 0; i < count; i++)
-            out[i] *= X->row_scale[first + i] * X->row_scale[first + i];
-}
-
-void privlr_design_prefetch(const privlr_design *X, int64_t i) {
-    const privlr_csr csr = csr_of(X);
-    const int64_t start = privlr_csr_start(&csr, i), end = privlr_csr_start(&csr, i + 1);
-    const int64_t value = X->is_float32 ? sizeof(float) : sizeof(double), index = X->index_bits / 8;
-    for (int64_t byte = start * value; byte < end * value; byte += 64)
-        __builtin_prefetch((const char *)X->values + byte);
-    for (int64_t byte = start * index; byte < end * index; byte += 64)
-        __builtin_prefetch((const char *)X->indices + byte);
 }
 
 static int row_is_finite(const privlr_design *X, int64_t i) {

@@ -52,6 +52,7 @@ size_t privlr_design_scratch(const privlr_design *X);
 typedef struct {
     int64_t first, count;
     const double *x;
+    const float *single; /* or NULL: floats in place of x, rows or columns */
     ptrdiff_t stride;
     enum { PRIVLR_ROWS, PRIVLR_COLUMNS, PRIVLR_PANELS, PRIVLR_CSR } layout;
 } privlr_view;
@@ -66,13 +67,6 @@ void privlr_design_dots(const privlr_design *X, const privlr_view *view, const d
 
 /* out[:] += sum_i c[i] a_(first + i); c has room for count rounded up to 8, and is used up */
 void privlr_design_sums(const privlr_design *X, const privlr_view *view, double *c, double *out);
-
-/* out[i] = ||a_(first + i)||^2 */
-void privlr_design_squares(const privlr_design *X, int64_t first, int64_t count, double *scratch,
-                           double *out);
-
-/* Asks for row i of a CSR matrix before it is needed. */
-void privlr_design_prefetch(const privlr_design *X, int64_t i);
 
 /* packed[i, :] = factor[i] a_(first + i), row-major, width columns (dense only) */
 void privlr_design_pack(const privlr_design *X, int64_t first, int64_t count, const double *factor,

@@ -25,6 +25,9 @@ typedef struct {
     void (*sums)(size_t, size_t, const double *, ptrdiff_t, const double *, double *);
     void (*squares)(size_t, size_t, const double *, ptrdiff_t, double *);
     void (*factors)(size_t, double, const double *, double *, double *);
+    void (*single_dots)(size_t, size_t, const float *, ptrdiff_t, const double *, double *);
+    void (*single_sums)(size_t, size_t, const float *, ptrdiff_t, const double *, double *);
+    void (*single_squares)(size_t, size_t, const float *, ptrdiff_t, double *);
     void (*panels_dots)(size_t, size_t, const double *, const double *, double *);
     void (*panels_squares)(size_t, size_t, const double *, double *);
     void (*panels_sums)(size_t, size_t, const double *, const double *, double *);
@@ -45,6 +48,9 @@ typedef struct {
      privlr_rows_sums_##variant,                                                                   \
      privlr_rows_squares_##variant,                                                                \
      privlr_rows_factors_##variant,                                                                \
+     privlr_rows_single_dots_##variant,                                                            \
+     privlr_rows_single_sums_##variant,                                                            \
+     privlr_rows_single_squares_##variant,                                                         \
      privlr_panels_dots_##variant,                                                                 \
      privlr_panels_squares_##variant,                                                              \
      privlr_panels_sums_##variant,                                                                 \
@@ -123,6 +129,21 @@ void privlr_rows_squares(size_t rows, size_t length, const double *x, ptrdiff_t 
 void privlr_rows_factors(size_t n, double most, const double *square, double *length,
                          double *factor) {
     chosen->factors(n, most, square, length, factor);
+}
+
+void privlr_rows_single_dots(size_t rows, size_t length, const float *x, ptrdiff_t stride,
+                             const double *w, double *out) {
+    chosen->single_dots(rows, length, x, stride, w, out);
+}
+
+void privlr_rows_single_sums(size_t rows, size_t length, const float *x, ptrdiff_t stride,
+                             const double *c, double *out) {
+    chosen->single_sums(rows, length, x, stride, c, out);
+}
+
+void privlr_rows_single_squares(size_t rows, size_t length, const float *x, ptrdiff_t stride,
+                                double *out) {
+    chosen->single_squares(rows, length, x, stride, out);
 }
 
 void privlr_panels_dots(size_t panels, size_t length, const double *p, const double *w,

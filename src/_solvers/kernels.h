@@ -23,6 +23,12 @@
                                        ptrdiff_t stride, double *out);                             \
     void privlr_rows_factors_##variant(size_t n, double most, const double *square,                \
                                        double *length, double *factor);                            \
+    void privlr_rows_single_dots_##variant(size_t rows, size_t length, const float *x,             \
+                                           ptrdiff_t stride, const double *w, double *out);        \
+    void privlr_rows_single_sums_##variant(size_t rows, size_t length, const float *x,             \
+                                           ptrdiff_t stride, const double *c, double *out);        \
+    void privlr_rows_single_squares_##variant(size_t rows, size_t length, const float *x,          \
+                                              ptrdiff_t stride, double *out);                      \
     void privlr_panels_dots_##variant(size_t panels, size_t length, const double *p,               \
                                       const double *w, double *out);                               \
     void privlr_panels_squares_##variant(size_t panels, size_t length, const double *p,            \

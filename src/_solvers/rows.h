@@ -23,6 +23,14 @@ void privlr_rows_sums(size_t rows, size_t length, const double *x, ptrdiff_t str
 void privlr_rows_squares(size_t rows, size_t length, const double *x, ptrdiff_t stride,
                          double *out);
 
+/* The same products, in double, of rows of floats. */
+void privlr_rows_single_dots(size_t rows, size_t length, const float *x, ptrdiff_t stride,
+                             const double *w, double *out);
+void privlr_rows_single_sums(size_t rows, size_t length, const float *x, ptrdiff_t stride,
+                             const double *c, double *out);
+void privlr_rows_single_squares(size_t rows, size_t length, const float *x, ptrdiff_t stride,
+                                double *out);
+
 /* The same products of ceil(count / 8) panels; out of dots and c of sums have eight
  * elements a panel, those of c beyond the samples being zero. */
 void privlr_panels_dots(size_t panels, size_t length, const double *p, const double *w,

@@ -8,9 +8,10 @@
 /* Rows even where they are short: the parties' other vectors are not in panels. */
 static privlr_view block_of(const privlr_design *X, int64_t first, int64_t count) {
     if (X->index_bits)
-        return (privlr_view){first, count, NULL, 0, PRIVLR_CSR};
+        return (privlr_view){.first = first, .count = count, .layout = PRIVLR_CSR};
     const double *x = (const double *)X->values + first * X->row_stride;
-    return (privlr_view){first, count, x, (ptrdiff_t)X->row_stride, PRIVLR_ROWS};
+    return (privlr_view){
+        .first = first, .count = count, .x = x, .stride = (ptrdiff_t)X->row_stride};
 }
 
 void privlr_columns_product(const privlr_columns *p, int64_t first, int64_t count, const double *w,
