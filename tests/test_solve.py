@@ -523,6 +523,41 @@ def test_wide_sparse_rows_are_solved_in_their_span(l2, dtype):
     assert found.passes <= plain.passes + 2
 
 
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("magnitude", [1.0, 1e39])
+def test_large_wide_rows_are_copied_in_single_precision(order, magnitude):
+    """Or not, where a float cannot hold them; the gradient that counts is that of the rows."""
+    rng = np.random.default_rng(11)
+    n, d = 1800, 2400
+    X = np.asarray(rng.normal(size=(n, d)), order=order)
+    X *= magnitude / np.linalg.norm(X, axis=1, keepdims=True)
+    y = np.where(rng.random(n) < 0.5, 1.0, -1.0)
+    l2 = 1e-6 * magnitude**2
+    given = Problem(
+        make_design(X, intercept=0.1 * magnitude),
+        y,
+        n * l2,
+        offset=rng.normal(size=n),
+        prior_mean=rng.normal(size=d + 1) / magnitude,
+        linear=magnitude * rng.normal(size=d + 1),
+    )
+    found = minimize(given, tolerance=1e-9 * n * magnitude)
+    plain = minimize(given, tolerance=1e-9 * n * magnitude, use_samples=False)
+    assert found.status == plain.status == "converged"
+    np.testing.assert_allclose(
+        found.coef * magnitude,
+        plain.coef * magnitude,
+        atol=2e-3 * np.abs(plain.coef * magnitude).max(),
+    )
+    # The copy's steps are no worse than those with the rows.
+    assert found.passes < 1.3 * plain.passes + 5
+    gradient = X.T @ (
+        -y * expit(-y * (X @ found.coef[:-1] + 0.1 * magnitude * found.coef[-1] + given.offset))
+    )
+    gradient += n * l2 * (found.coef[:-1] - given.prior_mean[:-1]) + given.linear[:-1]
+    assert np.linalg.norm(gradient) <= 1.01e-9 * n * magnitude
+
+
 @pytest.mark.parametrize("columns", [400, 4000])
 def test_nearly_equal_sparse_rows(columns):
     """Two hundred columns hold entries; with few others the rows are no work for their span."""

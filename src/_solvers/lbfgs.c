@@ -5,6 +5,7 @@
 
 #include "minimize.h"
 #include "pairs.h"
+#include "single.h"
 #include "span.h"
 
 enum {
@@ -18,6 +19,8 @@ enum {
      * at a norm that rounding errors nearly explain; otherwise. */
     PATIENCE_SAMPLE = 5,
     PATIENCE_METRIC = 5,
+    PATIENCE_COPY = 20,
+    COPY_STEPS = 4, /* before a copy is thought of */
     PATIENCE_IN_NOISE = 10,
     PATIENCE_IN_HAZE = 100,
     PATIENCE = 1000
@@ -25,6 +28,9 @@ enum {
 
 /* A sample is solved until its gradient is this share of its sampling error. */
 static const double SAMPLE_ACCURACY = 0.5;
+/* A copy in single precision costs as much as it saves in this many passes. It is used until
+ * its gradient is this share of the true one where they were last the same. */
+static const double COPY_PASSES = 11.0, COPY_ACCURACY = 1e-5;
 /* An estimate of the Hessian must promise to leave no more than this share of the cost. */
 static const double GAIN = 0.7;
 
@@ -43,6 +49,8 @@ typedef struct {
     int64_t n, every; /* coefficients; blocks of rows, of which a pass uses one */
     double passes, noise;
     int newton; /* the last resort: an exact Hessian for every step */
+    privlr_single single;
+    int copied; /* a copy was made, and may be given up */
     point here, next;
     double *direction, *memory;
 } solver;
@@ -192,6 +200,49 @@ static privlr_status follow_ridge(solver *s) {
     return PRIVLR_OK;
 }
 
+/* Whether so many passes are to come, at the rate of the last `steps` from the norm `begun`, that
+ * a copy in single precision saves more than it costs. */
+static int copy_pays(const solver *s, int steps, double begun) {
+    const double digits = log(s->here.norm / target_norm(s));
+    const double rate = steps ? log(begun / s->here.norm) / steps : INFINITY;
+    return !s->copied && s->options->use_samples && steps >= COPY_STEPS &&
+           digits > COPY_PASSES * rate && privlr_single_is_apt(s->f);
+}
+
+static void make_copy(solver *s) {
+    const privlr_objective *exact = s->f;
+    s->copied = 1;
+    privlr_single_init(&s->single, exact);
+    if (!s->single.rows)
+        return;
+    s->f = &s->single.f;
+    memcpy(s->next.w, s->here.w, (size_t)s->n * sizeof *s->next.w);
+    evaluate(s, &s->next);
+    privlr_single_correct(&s->single, s->here.gradient, s->next.gradient);
+    s->f = exact;
+}
+
+/* Goes on with the copy while its gradient is worth something, and gives it up if that was
+ * little. */
+static void descend_on_copy(solver *s) {
+    const privlr_objective *exact = s->f;
+    const double start = s->here.norm;
+    const double enough = fmax(0.9 * s->options->tolerance, COPY_ACCURACY * start);
+    double idle_norm = start;
+    s->f = &s->single.f;
+    for (int idle = 0; s->here.norm > enough && idle < PATIENCE_COPY;) {
+        take_step(s);
+        idle = s->here.norm <= 0.7 * idle_norm ? 0 : idle + 1;
+        idle_norm = fmin(idle_norm, s->here.norm);
+    }
+    s->f = exact;
+    memcpy(s->direction, s->here.gradient, (size_t)s->n * sizeof *s->direction);
+    evaluate(s, &s->here);
+    privlr_single_correct(&s->single, s->here.gradient, s->direction);
+    if (!(s->here.norm < 0.1 * start))
+        privlr_single_free(&s->single);
+}
+
 /* Solves on ever larger samples and at last on all rows; w and best hold the best point of
  * those. */
 static privlr_status run(solver *s, double *w, point *best) {
@@ -200,7 +251,8 @@ static privlr_status run(solver *s, double *w, point *best) {
     double norm_1 = INFINITY, norm_2 = INFINITY; /* one and two steps ago, or unknown */
     double rate = 0.0;                           /* of the norm, a step; 0: not known */
     double built = INFINITY;                     /* norm where the metric was made */
-    int idle = 0;
+    int idle = 0, steps = 0;
+    const double begun = s->here.norm;
     for (;;) {
         if (s->every > 1 && (s->here.norm <= target_norm(s) || idle >= PATIENCE_SAMPLE ||
                              !isfinite(s->here.norm))) {
@@ -223,9 +275,17 @@ static privlr_status run(solver *s, double *w, point *best) {
                 return PRIVLR_MAX_ITER;
         }
 
+        if (isfinite(norm_2))
+            rate = sqrt(s->here.norm / norm_2);
+        if (copy_pays(s, steps++, begun))
+            make_copy(s);
+        if (s->single.rows) {
+            descend_on_copy(s);
+            norm_1 = norm_2 = idle_norm = INFINITY;
+            idle = 0;
+            continue;
+        }
         if (options->use_metric && s->metric->factor) {
-            if (isfinite(norm_2))
-                rate = sqrt(s->here.norm / norm_2);
             /* Another would be the same. */
             const int fresh = s->metric->every <= s->every && s->here.norm > 0.5 * built;
             int64_t every = rate > 0.0 && !fresh ? worthwhile_metric(s, rate) : 0;
@@ -309,6 +369,7 @@ privlr_status privlr_minimize(const privlr_objective *f, const privlr_blas *blas
         status = run(&s, w, &best);
     progress->gradient_norm = best.norm;
     progress->passes = s.passes;
+    privlr_single_free(&s.single);
     free(s.memory);
     privlr_workspace_free(&s.work);
     return status;
