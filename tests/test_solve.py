@@ -198,6 +198,18 @@ def test_awkward_columns_and_labels(make):
     assert np.linalg.norm(mean_gradient(X, y, result.coef, 1e-6)) < 1e-7 * max(1, np.abs(X).max())
 
 
+@pytest.mark.parametrize("kind", [np.asarray, np.asfortranarray, sp.csr_array])
+def test_rows_are_short_enough_to_be_solved_or_refused(kind):
+    X, y = problem(100, 4)
+    X *= 1e150 / np.linalg.norm(X, axis=1).max()
+    found = solve(kind(X), y, l2_reg_strength=1.0)
+    assert found.coef.any()
+    assert np.isfinite(found.certificate)
+    for size in (1e2, 1e40, 1e157):
+        with pytest.raises(InvalidParameterError, match=r"X must be rows of length at most 1e\+151"):
+            solve(kind(size * X), y, l2_reg_strength=1.0)
+
+
 def test_separable_data_with_a_tiny_ridge_are_finite():
     X, y = problem(100, 4)
     result = solve(y[:, None] * np.abs(X), y, l2_reg_strength=1e-12)

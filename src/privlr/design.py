@@ -18,6 +18,8 @@ __all__ = ["make_design", "make_designs", "thread_count", "well_formed"]
 
 #: Rows beyond 1e150 (EXTREME_LENGTH in design.c) are brought to this length before clipping.
 SAFE_LENGTH = 1e120
+#: Lengths of the rows together beyond which the square of a gradient could overflow.
+EXTREME_SUM = 1e153
 #: Entries of X (a sparse one counts for four) below which a thread costs more than it saves.
 THREADED_WORK = 1_000_000
 MAX_THREADS = 64
@@ -106,8 +108,8 @@ def make_design(
     Raises
     ------
     InvalidParameterError
-        X holds a NaN or an infinity, or (without `data_norm`) rows so long that
-        products overflow.
+        X holds a NaN or an infinity, or (without `data_norm`) a row longer than 1e153 over
+        the number of rows, with which squares would overflow.
     """
     parts = _native_csr(X) if sp.issparse(X) else _native_dense(X)
     shape = (int(X.shape[0]), int(X.shape[1]))
@@ -118,7 +120,10 @@ def make_design(
         longest = design.longest()
         if not math.isfinite(longest):
             _refuse_nonfinite(parts)
-            raise InvalidParameterError("X", "rows of length below 1e308", longest)
+        # Squares of sums over the rows have to be doubles.
+        most = EXTREME_SUM / shape[0]
+        if not longest <= most:
+            raise InvalidParameterError("X", f"rows of length at most {most:.3g}", longest)
     else:
         (status,) = kernels.scan([design], [data_norm])
         if status == "nonfinite":
