@@ -41,7 +41,9 @@ assert np.isnan(loss_gradient(margins, y)[0])
 for d in (1, 8, 31, 33, 103, 603):
     X = rng.normal(size=(141, d))
     labels = np.where(rng.random(141) < 0.5, -1.0, 1.0)
-    for stored in (X, np.asfortranarray(X), X.astype(np.float32), X[:, ::-1], sp.csr_array(X)):
+    floats, thin = X.astype(np.float32), sp.csr_array(X * (rng.random(X.shape) < 0.03))
+    for stored in (X, np.asfortranarray(X), floats, np.asfortranarray(floats), X[:, ::-1],
+                   sp.csr_array(X), thin):
         objective = Objective(make_design(stored, intercept=1.0, data_norm=2.0), labels, ridge=0.1)
         value, gradient = objective.evaluate(rng.normal(size=d + 1))
         digest.update(np.float64(value).tobytes() + gradient.tobytes())

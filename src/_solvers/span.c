@@ -7,7 +7,14 @@
 #include "logistic.h"
 #include "pairs.h"
 
-enum { STEPS_MAX = 200, PATIENCE = 10, TRIALS = 40 };
+enum {
+    STEPS_MAX = 200,
+    PATIENCE = 10,
+    TRIALS = 40,
+    /* An entry a column costs less than the long vectors of the columns, up to so many. */
+    SPARSE_ENTRIES = 32,
+    DENSE_ENTRIES = 128
+};
 
 /* The gradient is brought below this share of the tolerance, as it is found again otherwise. */
 static const double SHARE = 0.9;
@@ -16,8 +23,9 @@ static const double ENOUGH = 0.4;
 
 int privlr_span_is_apt(const privlr_objective *f) {
     const privlr_design *X = &f->X;
-    return X->index_bits && f->n_outputs == 1 && X->n_rows < X->n_cols &&
-           X->n_entries / 32 < X->n_cols;
+    const int64_t most = X->index_bits ? SPARSE_ENTRIES : DENSE_ENTRIES;
+    return f->n_outputs == 1 && X->n_rows < X->n_cols && X->n_entries / most < X->n_cols &&
+           !privlr_design_is_narrow(X);
 }
 
 /* Vectors of the span: factors of the n rows, then products with them. */
@@ -25,20 +33,29 @@ typedef struct {
     const privlr_objective *f;
     int64_t n;
     double *here, *gradient, *next, *next_gradient, *direction;
-    double *factor, *vector; /* n and width of scratch */
+    double *factor, *vector, *scratch; /* n, width and what views need */
 } span;
+
+static privlr_view block_at(const span *s, int64_t first) {
+    const int64_t block = privlr_design_block(&s->f->X), rest = s->n - first;
+    return privlr_design_view(&s->f->X, first, rest < block ? rest : block, s->scratch);
+}
 
 /* out = X vector */
 static void multiply(const span *s, double *out) {
-    const privlr_view all = {.count = s->n, .layout = PRIVLR_CSR};
-    privlr_design_dots(&s->f->X, &all, s->vector, out);
+    for (int64_t i = 0; i < s->n; i += privlr_design_block(&s->f->X)) {
+        const privlr_view rows = block_at(s, i);
+        privlr_design_dots(&s->f->X, &rows, s->vector, out + i);
+    }
 }
 
 /* vector += sum_i factor_i a_i */
 static void add_rows(const span *s, const double *factor) {
-    const privlr_view all = {.count = s->n, .layout = PRIVLR_CSR};
     memcpy(s->factor, factor, (size_t)s->n * sizeof *factor);
-    privlr_design_sums(&s->f->X, &all, s->factor, s->vector);
+    for (int64_t i = 0; i < s->n; i += privlr_design_block(&s->f->X)) {
+        const privlr_view rows = block_at(s, i);
+        privlr_design_sums(&s->f->X, &rows, s->factor + i, s->vector);
+    }
 }
 
 static void center(const span *s) {
@@ -95,21 +112,25 @@ static void swap(double **a, double **b) {
 privlr_status privlr_span_descent(const privlr_objective *f, double tolerance, double *w,
                                   double *passes) {
     const int64_t n = f->X.n_rows, width = privlr_design_width(&f->X);
-    double *memory = malloc((size_t)((4 * PRIVLR_PAIRS + 11) * n + width) * sizeof *memory), *p;
+    const int64_t scratch = (int64_t)privlr_design_scratch(&f->X);
+    const int64_t size = (4 * PRIVLR_PAIRS + 11) * n + width + scratch;
+    double *memory = malloc((size_t)size * sizeof *memory);
     if (!memory)
         return PRIVLR_NO_MEMORY;
-    p = memory + 11 * n;
-    span s = {f,
-              n,
-              memory,
-              memory + 2 * n,
-              memory + 4 * n,
-              memory + 6 * n,
-              memory + 8 * n,
-              memory + 10 * n,
-              p + 4 * PRIVLR_PAIRS * n};
+    double *pairs_memory = memory + 11 * n, *vector = pairs_memory + 4 * PRIVLR_PAIRS * n;
+    span s = {.f = f,
+              .n = n,
+              .here = memory,
+              .gradient = memory + 2 * n,
+              .next = memory + 4 * n,
+              .next_gradient = memory + 6 * n,
+              .direction = memory + 8 * n,
+              .factor = memory + 10 * n,
+              .vector = vector,
+              .scratch = vector + width};
     const privlr_metric none = {0};
-    privlr_pairs pairs = {.n = 2 * n, .in_span = 1, .s = p, .y = p + 2 * PRIVLR_PAIRS * n};
+    privlr_pairs pairs = {
+        .n = 2 * n, .in_span = 1, .s = pairs_memory, .y = pairs_memory + 2 * PRIVLR_PAIRS * n};
     pairs.scale = 1.0 / (f->ridge + 0.25 * f->X.square_sum / (double)n);
 
     memset(s.here, 0, (size_t)(2 * n) * sizeof *s.here);

@@ -1,4 +1,4 @@
-/* L-BFGS in the span of the rows, for sparse ones that are fewer than the columns: with
+/* L-BFGS in the span of the rows, where their entries are few for so many columns: with
  *
  *     w = prior - linear / ridge + sum_i theta_i a_i
  *
