@@ -11,9 +11,11 @@ enum {
     STEPS_MAX = 200,
     PATIENCE = 10,
     TRIALS = 40,
-    /* An entry a column costs less than the long vectors of the columns, up to so many. */
+    /* Entries a column up to which they cost less than long vectors: every step looks at
+     * them twice. */
     SPARSE_ENTRIES = 32,
-    DENSE_ENTRIES = 128
+    DENSE_ENTRIES = 128,
+    CACHED_ENTRIES = 1 << 20
 };
 
 /* The gradient is brought below this share of the tolerance, as it is found again otherwise. */
@@ -23,7 +25,11 @@ static const double ENOUGH = 0.4;
 
 int privlr_span_is_apt(const privlr_objective *f) {
     const privlr_design *X = &f->X;
-    const int64_t most = X->index_bits ? SPARSE_ENTRIES : DENSE_ENTRIES;
+    const double coupling = X->square_sum / ((double)X->n_rows * f->ridge);
+    int64_t most = X->index_bits ? SPARSE_ENTRIES : DENSE_ENTRIES;
+    /* With a small ridge the steps are many, and a search along a line is often worth it. */
+    if (coupling > 1.0 && X->n_entries <= CACHED_ENTRIES)
+        most *= 8;
     return f->n_outputs == 1 && X->n_rows < X->n_cols && X->n_entries / most < X->n_cols &&
            !privlr_design_is_narrow(X);
 }
