@@ -206,7 +206,7 @@ def test_rows_are_short_enough_to_be_solved_or_refused(kind):
     assert found.coef.any()
     assert np.isfinite(found.certificate)
     for size in (1e2, 1e40, 1e157):
-        with pytest.raises(InvalidParameterError, match=r"X must be rows of length at most 1e\+151"):
+        with pytest.raises(InvalidParameterError, match=r"X must be .* at most 1e\+151"):
             solve(kind(size * X), y, l2_reg_strength=1.0)
 
 
