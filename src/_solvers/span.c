@@ -15,7 +15,7 @@ enum {
      * them twice. */
     SPARSE_ENTRIES = 32,
     DENSE_ENTRIES = 128,
-    CACHED_ENTRIES = 1 << 20
+    CACHED_ENTRIES = 1 << 22
 };
 
 /* The gradient is brought below this share of the tolerance, as it is found again otherwise. */
