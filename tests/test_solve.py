@@ -1,7 +1,9 @@
 """The compiled solve: right, certified, and indifferent to how the data are stored."""
 
+import signal
 import subprocess
 import sys
+import time
 import tracemalloc
 
 import numpy as np
@@ -671,3 +673,35 @@ print((after - before) * 1024 / X.nbytes)
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
     assert float(done.stdout) <= 0.25
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs POSIX timers")
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_a_signal_ends_a_long_solve(n_jobs):
+    class Enough(Exception):
+        pass
+
+    def stop(*_):
+        raise Enough
+
+    def hard():
+        started = time.process_time()
+        try:
+            objective.minimize(tolerance=0.0, max_passes=600, use_metric=False, use_samples=False)
+        finally:
+            took.append(time.process_time() - started)
+
+    X, y = problem(20_000, 100)
+    took = []
+    objective = Objective(make_design(X * np.logspace(-3, 3, 100), n_jobs=n_jobs), y, ridge=1e-9)
+    hard()
+    before = signal.signal(signal.SIGPROF, stop)
+    try:
+        signal.setitimer(signal.ITIMER_PROF, 0.05 * took[0])
+        with pytest.raises(Enough):
+            hard()
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0.0)
+        signal.signal(signal.SIGPROF, before)
+    assert took[1] < 0.7 * took[0]
+    hard()  # nothing of it is left

@@ -31,6 +31,9 @@ static const double SAMPLE_ACCURACY = 0.5;
 /* A copy in single precision costs as much as it saves in this many passes. It is used until
  * its gradient is this share of the true one where they were last the same. */
 static const double COPY_PASSES = 11.0, COPY_ACCURACY = 1e-5;
+/* Entries that may be looked at, for about a tenth of a second, before the caller is asked again
+ * whether to go on. */
+static const double UNASKED = 1e8;
 /* An estimate of the Hessian must promise to leave no more than this share of the cost. */
 static const double GAIN = 0.7;
 
@@ -253,6 +256,7 @@ static privlr_status run(solver *s, double *w, point *best) {
     double built = INFINITY;                     /* norm where the metric was made */
     int idle = 0, steps = 0;
     const double begun = s->here.norm;
+    double asked = s->passes;
     for (;;) {
         if (s->every > 1 && (s->here.norm <= target_norm(s) || idle >= PATIENCE_SAMPLE ||
                              !isfinite(s->here.norm))) {
@@ -275,6 +279,11 @@ static privlr_status run(solver *s, double *w, point *best) {
                 return PRIVLR_MAX_ITER;
         }
 
+        if (options->interrupted && (s->passes - asked) * (double)s->f->X.n_entries > UNASKED) {
+            asked = s->passes;
+            if (options->interrupted())
+                return PRIVLR_INTERRUPTED;
+        }
         if (isfinite(norm_2))
             rate = sqrt(s->here.norm / norm_2);
         if (copy_pays(s, steps++, begun))

@@ -297,6 +297,21 @@ def scan(list designs, bounds=None):
         free(scratch)
 
 
+cdef extern from "Python.h":
+    # cpython.exc declares it to raise at once, which only code with the lock may.
+    int handle_signals "PyErr_CheckSignals"() noexcept
+
+
+cdef int interrupted() noexcept nogil:
+    """Let Python handle its signals; whether a handler raised."""
+    with gil:
+        return handle_signals() < 0
+
+
+cdef int raise_from_handler() except -1:
+    return -1  # the exception is set
+
+
 cdef class Metric:
     """A factor of the Hessian that solves of one objective share; see ``metric.h``."""
 
@@ -420,10 +435,13 @@ cdef class Objective:
         options.max_passes = max_passes
         options.use_samples = use_samples
         options.use_metric = use_metric
+        options.interrupted = interrupted
         try:
             with nogil:
                 status = privlr_minimize(&self.f, &blas, members, &options, &metric.metric,
                                          &view[0], &progress)
+            if status == PRIVLR_INTERRUPTED:
+                raise_from_handler()
         finally:
             if team is not None:
                 team.dismiss()

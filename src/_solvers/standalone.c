@@ -69,7 +69,7 @@ privlr_status privlr_solve(const privlr_blas *blas, int64_t n, int64_t d, const 
         return status;
     privlr_metric metric = {.width = d};
     double *w = calloc((size_t)d, sizeof *w);
-    const privlr_options options = {tolerance, MAX_PASSES, 1, blas != NULL};
+    const privlr_options options = {tolerance, MAX_PASSES, 1, blas != NULL, NULL};
     privlr_progress progress;
     status = w ? PRIVLR_OK : PRIVLR_NO_MEMORY;
     if (status == PRIVLR_OK && blas)

@@ -11,7 +11,8 @@ typedef enum {
     PRIVLR_NONFINITE = 4,  /* a NaN or an infinity in the input */
     PRIVLR_EXTREME = 5,    /* finite, but products would leave the range of a double */
     PRIVLR_NO_ENTROPY = 6, /* the random bits are missing, or cannot be random */
-    PRIVLR_INVALID = 7     /* an argument is outside its range */
+    PRIVLR_INVALID = 7,    /* an argument is outside its range */
+    PRIVLR_INTERRUPTED = 8 /* the caller wanted no more */
 } privlr_status;
 
 #endif

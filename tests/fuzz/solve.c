@@ -142,7 +142,7 @@ static void solve_design(privlr_design X, double bound, privlr_objective f, doub
     privlr_metric metric;
     privlr_workspace work;
     privlr_progress progress;
-    const privlr_options options = {tolerance, 300, 1, use_metric};
+    const privlr_options options = {tolerance, 300, 1, use_metric, NULL};
     REQUIRE(privlr_metric_init(&metric, &f) == PRIVLR_OK);
     const privlr_status status = privlr_minimize(&f, &BLAS, NULL, &options, &metric, w, &progress);
     REQUIRE(status == PRIVLR_OK || status == PRIVLR_STALLED || status == PRIVLR_MAX_ITER);

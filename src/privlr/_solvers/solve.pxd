@@ -27,6 +27,7 @@ cdef extern from "minimize.h" nogil:
         PRIVLR_NONFINITE
         PRIVLR_EXTREME
         PRIVLR_INVALID
+        PRIVLR_INTERRUPTED
 
     ctypedef struct privlr_design:
         int64_t n_rows
@@ -132,6 +133,7 @@ cdef extern from "minimize.h" nogil:
         double max_passes
         int use_samples
         int use_metric
+        int (*interrupted)() noexcept nogil
 
     ctypedef struct privlr_progress:
         double gradient_norm
