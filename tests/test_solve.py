@@ -300,6 +300,38 @@ def test_an_extreme_row_keeps_its_proportion_to_the_constant(bound):
         np.testing.assert_allclose(design.dots(np.array([1.0, 0.0, 0.0]))[0], bound)
 
 
+def strided(X, layout):
+    """The rows of X where no kernel walks them as they lie."""
+    if layout == "rows of columns":
+        return np.repeat(np.asfortranarray(X), 2, axis=0).copy(order="F")[::2]
+    if layout == "backwards":
+        return np.asfortranarray(X[::-1])[::-1]
+    return np.repeat(X, 2, axis=1)[:, ::2]
+
+
+@pytest.mark.parametrize("d", [5, 40])
+@pytest.mark.parametrize("layout", ["rows of columns", "backwards", "parts of rows"])
+def test_an_extreme_row_moves_no_bit_of_another_rows_products(layout, d):
+    rng = np.random.default_rng(12)
+    X, w = rng.normal(size=(70, d)), rng.normal(size=d)
+    longer = X.copy()
+    longer[3] *= 1e200
+    design, changed = (make_design(strided(A, layout), data_norm=1.0) for A in (X, longer))
+    different = np.flatnonzero(design.dots(w) != changed.dots(w))
+    np.testing.assert_array_less(np.abs(different - 3), 1)
+    np.testing.assert_array_equal(np.delete(design.row_scale, 3), np.delete(changed.row_scale, 3))
+
+
+def test_planted_bug_extreme_rows_copied_as_they_lie():
+    rng = np.random.default_rng(12)
+    X, w = strided(rng.normal(size=(70, 40)), "backwards"), rng.normal(size=40)
+    copied = X * np.ones((70, 1))
+    assert copied.flags.f_contiguous
+    design, other = (make_design(A, data_norm=1.0) for A in (X, copied))
+    np.testing.assert_array_equal(design.row_scale, other.row_scale)
+    assert (design.dots(w) != other.dots(w)).any()
+
+
 def test_planted_bug_duplicates_behind_a_stale_flag():
     # Twice 0.7 in one column is a row of length 1.4, whatever the flags say.
     X = sp.csr_array(np.full((5, 2), 0.7))
@@ -357,6 +389,26 @@ def test_the_rounding_bound_covers_the_gradient_error(n, d, layout):
         float(np.linalg.norm(w)), 0.0, 0.0
     )
     assert error <= bound
+
+
+def short_rows(size):
+    """A certificate, and the length of the gradient that it is for."""
+    X = np.random.default_rng(4).normal(size=(1, 20)) * size
+    result = solve(X, [1.0], l2_reg_strength=1e-11)
+    gradient = -X[0] / (1 + np.exp(X[0] @ result.coef)) + 1e-11 * result.coef
+    return result.certificate, float(np.linalg.norm(gradient / size)) * size
+
+
+@pytest.mark.parametrize("size", [1e-150, 1e-155, 1e-161, 1e-165])
+def test_the_certificate_covers_gradients_whose_squares_vanish(size):
+    certificate, length = short_rows(size)
+    assert abs(length - certificate.gradient_norm) <= certificate.rounding_bound
+
+
+def test_planted_bug_squares_that_do_not_vanish(monkeypatch):
+    monkeypatch.setattr("privlr.objective.UNDERFLOW", 0.0)
+    certificate, length = short_rows(1e-165)
+    assert length > 1e6 * certificate
 
 
 def test_planted_bug_plain_sum_across_blocks():

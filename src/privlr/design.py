@@ -140,7 +140,9 @@ def make_design(
                 data, indices, indptr = parts
                 parts = (data * np.repeat(factor, np.diff(indptr)), indices, indptr)
             else:
-                parts = parts * factor[:, None]
+                # Kernels that add up in another order would move the other rows' products.
+                by_column = parts.strides[0] == parts.itemsize != parts.strides[1]
+                parts = np.multiply(parts, factor[:, None], order="F" if by_column else "C")
             design = kernels.Design(parts, shape, intercept)
             design.n_threads = threads
             kernels.scan([design], [data_norm])
@@ -162,7 +164,7 @@ def make_designs(
     X : ndarray or CSR matrix of shape (n, d)
         All rows and columns.
     rows : ndarray of int
-        Those that every design has.
+        Those that every design has, ascending.
     columns : sequence of ndarray of int
         Those of each.
     intercept : float

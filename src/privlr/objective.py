@@ -13,6 +13,9 @@ __all__ = ["Accuracy", "Problem"]
 #: Unit roundoff of float64.
 UNIT = 2.0**-53
 
+#: What an entry of a gradient may be without adding to its length: the root of the least double.
+UNDERFLOW = 2.0**-537
+
 #: Most rows that a pass sums without compensation (BLOCK_MAX in design.c).
 BLOCK_ROWS = 256
 
@@ -97,7 +100,8 @@ class Accuracy:
             slope = raw / 2 + (2 * self.n_outputs + 8) * UNIT
         rows = self.n_samples * self.data_norm * self.max_sample_weight
         data = rows * (gamma(BLOCK_ROWS + 8) * (self.slope_norm + slope) + slope)
-        return data + gamma(4) * (ridge * coef_norm + linear_norm + self.total_slope)
+        lost = math.sqrt(self.width * self.n_outputs) * UNDERFLOW
+        return data + gamma(4) * (ridge * coef_norm + linear_norm + self.total_slope) + lost
 
     def coef_bound(self, linear_norm: float, ridge: float, prior_norm: float) -> float:
         """Bound on the length of the exact minimiser.
