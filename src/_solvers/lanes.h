@@ -72,7 +72,10 @@ LANES_FUNCTION lanes lanes_scale(lanes a, double factor) {
 /* ((0 + 4) + (2 + 6)) + ((1 + 5) + (3 + 7)), halving the vector; by way of the memory it
  * would take as long as a short row's products. */
 LANES_FUNCTION double lanes_total(lanes v) {
-    double four[2] __attribute__((vector_size(32))), two[2] __attribute__((vector_size(16)));
+    typedef double pair __attribute__((vector_size(16)));
+    typedef double quad __attribute__((vector_size(32)));
+    quad four[2];
+    pair two[2];
     memcpy(four, &v, sizeof four);
     four[0] += four[1];
     memcpy(two, four, sizeof two);
