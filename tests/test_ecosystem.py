@@ -16,7 +16,7 @@ from sklearn.pipeline import make_pipeline
 from privlr import PrivateLogisticRegression
 from privlr.audit import noise_of
 from privlr.exceptions import InvalidParameterError, PrivacyBudgetError
-from privlr.mechanisms import noise
+from privlr.mechanisms import RandomSource, noise
 from privlr.model_selection import PrivateSearch
 from privlr.preprocessing import BoundedScaler
 from privlr.privacy import Ledger
@@ -252,6 +252,23 @@ def test_a_refused_refit_leaves_the_fitted_model_as_it_was(data, make):
             fitted.fit(X, y)
     assert vars(fitted) == before
     assert (X == spare["X"]).all() and (y == spare["y"]).all()
+
+
+@pytest.mark.parametrize("make", [model, *STACKS, vertical, search])
+def test_an_interrupted_refit_leaves_the_fitted_model_as_it_was(data, make, monkeypatch):
+    X, y = data
+    ledger = Ledger()
+    fitted = make().set_params(ledger=ledger).fit(X, y)
+    before, spent = dict(vars(fitted)), ledger.spent
+
+    def interrupt(*arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(RandomSource, "key", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        fitted.fit(as_pandas(X), y)
+    assert vars(fitted) == before
+    assert ledger.spent > spent
 
 
 @pytest.mark.parametrize("make", [model, *STACKS, vertical, search])

@@ -37,9 +37,9 @@ Result = TypeVar("Result")
 def unchanged_if_refused(
     fit: Callable[Concatenate[Model, Parameters], Result],
 ) -> Callable[Concatenate[Model, Parameters], Result]:
-    """Leave an estimator as it was if its fit raises an error.
+    """Leave an estimator as it was if its fit raises an error, or Ctrl-C ends it early.
 
-    Otherwise a refused refit would leave the new number of columns beside the old coefficients.
+    Otherwise such a refit would leave the new number of columns beside the old coefficients.
 
     Parameters
     ----------
@@ -59,9 +59,12 @@ def unchanged_if_refused(
         before = dict(vars(model))
         try:
             return fit(model, *arguments, **options)
-        except Exception:
-            vars(model).clear()
-            vars(model).update(before)
+        except BaseException as error:
+            # What Ctrl-C ended may be kept, with a record of its own.
+            kept = vars(model).get("privacy_") is not before.get("privacy_")
+            if isinstance(error, Exception) or not kept:
+                vars(model).clear()
+                vars(model).update(before)
             raise
 
     return fitted
