@@ -369,3 +369,17 @@ def test_calibration_of_a_caller_is_used_as_given():
     )
     assert mine.record.lattice.epsilon == 0.01
     assert mine.calibration.kappa == 3.0
+
+
+def test_an_interrupted_solve_leaves_no_noise_behind(monkeypatch):
+    seen = []
+
+    def interrupted(problem, tolerance):
+        assert np.linalg.norm(problem.linear) > 0
+        seen.append(problem.linear)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("privlr.mechanisms.minimize", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        release(*rows())
+    assert not seen[0].any()

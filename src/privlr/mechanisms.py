@@ -395,20 +395,22 @@ def objective_perturbation(
     beta, dimension = plan.calibration.beta, plan.dimension
     tilt, radius = noise.sphere(dimension, beta, random.key("tilt"))
     shake = noise.discrete_laplace(dimension, plan.lattice.scale, random.key("lattice"))
-    found = minimize(
-        Problem(
-            design,
-            y,
-            plan.calibration.kappa,
-            plan.record.loss,
-            plan.accuracy.n_outputs,
-            sample_weight=sample_weight,
-            linear=tilt,
-            prior_mean=prior_mean,
-        ),
-        tolerance=plan.certificate / 2,  # a quarter is for rounding, and one to spare
-    )
-    tilt.fill(0.0)
+    try:
+        found = minimize(
+            Problem(
+                design,
+                y,
+                plan.calibration.kappa,
+                plan.record.loss,
+                plan.accuracy.n_outputs,
+                sample_weight=sample_weight,
+                linear=tilt,
+                prior_mean=prior_mean,
+            ),
+            tolerance=plan.certificate / 2,  # a quarter is for rounding, and one to spare
+        )
+    finally:  # nor may the traceback of an interrupted solve hold it
+        tilt.fill(0.0)
     reached = found.gradient_norm * (1 + gamma(dimension + 2)) + plan.rounding_error
     if (
         radius > plan.radius
