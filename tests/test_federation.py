@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -43,7 +44,7 @@ EXACT = {"tol": 0.0}
 @given(
     st.sampled_from(Kind),
     st.integers(0, 2**32 - 1),
-    st.lists(st.floats(allow_nan=False, allow_infinity=False), max_size=50),
+    st.lists(st.floats(-1e120, 1e120), max_size=50),
 )
 def test_a_message_reads_back_bit_for_bit(kind: Kind, round: int, values: list[float]) -> None:
     vector = np.array(values)
@@ -76,8 +77,16 @@ def test_damaged_messages_are_refused() -> None:
             Message.decode(bad)
     with pytest.raises(FederationError, match="instead of 4 numbers"):
         Message.decode(good).vector(4)
-    with pytest.raises(FederationError, match="not finite"):
-        Message(Kind.SHARE, 1, vector_bytes(np.array([1.0, np.nan]))).vector(2)
+    for wrong in (np.nan, np.inf, -np.inf, 1.1e120, -1e300):
+        for values in ([1.0, wrong], [wrong, 1.0]):
+            with pytest.raises(FederationError, match="not finite, or above 1e\\+120"):
+                Message(Kind.SHARE, 1, vector_bytes(np.array(values))).vector(2)
+
+
+def test_the_text_of_an_error_is_short_and_steers_no_terminal() -> None:
+    text = Message(Kind.ERROR, 1, b"\x1b[2J\n\xff " + "\u202eä".encode() + b"x" * 10**6).text
+    assert len(text) == 500 and text.isprintable()
+    assert text.startswith("\ufffd[2J\ufffd\ufffd \ufffdäx")
 
 
 # --- jobs and policies --------------------------------------------------------------------------
@@ -373,7 +382,9 @@ def test_a_site_refuses_a_run_above_its_ceiling_before_a_share_leaves(tmp_path: 
     ("corrupt", "why"),
     [
         (lambda body: body[:-8], "472 bytes came instead of 60 numbers"),
+        (lambda body: body * 1000, "480000 bytes came instead of 60 numbers"),
         (lambda body: b"\xff" * len(body), "a number is not finite"),
+        (lambda body: vector_bytes(np.full(60, -1e300)), "a number is not finite, or above"),
     ],
 )
 def test_a_corrupt_share_stops_the_run(tmp_path: Path, corrupt, why: str) -> None:
@@ -413,6 +424,108 @@ def test_a_late_party_is_named_within_the_timeout(tmp_path: Path) -> None:
     assert time.monotonic() - begun < 10
 
 
+@pytest.mark.parametrize(
+    ("kind", "round"),
+    [(Kind.HELLO, 0), (Kind.READY, 0), (Kind.SHARE, 1), (Kind.DONE, 5), (Kind.SCORES, 0)],
+)
+def test_a_party_that_goes_silent_is_named_in_every_phase(
+    tmp_path: Path, kind: Kind, round: int
+) -> None:
+    def tap(name, message, deliver):
+        if name == "party-1" and message.kind == kind:
+            raise FederationError("lost")
+        return deliver(message)
+
+    federation = Federation(tmp_path, 2)
+    job = make_job(2, **PRIVATE, start_timeout=2.0, round_timeout=2.0)
+    if kind == Kind.SCORES:
+        succeeded(federation.run(job))
+        for name in (*federation.names, HOLDER):
+            federation.set_up(name, new_data=str(tmp_path / f"{name}.csv"))
+        job = msgspec.structs.replace(job, task="predict")
+    results = federation.run(job, tap)
+    for name in (HOLDER, "party-0"):
+        why = f"round {round}: no {kind.name} from party-1 within 2 s"
+        assert why in str(results[name]) and why in federation.store(name).progress()[-1]["reason"]
+    if kind in (Kind.READY, Kind.SHARE, Kind.DONE):
+        succeeded(federation.run(msgspec.structs.replace(job, resume=True)))
+        assert np.array_equal(federation.coef(), federation.expected(job))
+
+
+@pytest.mark.parametrize(
+    ("asked", "wrong", "why"),
+    [
+        (Kind.HELLO, Message(Kind.START, 0, b'{"n_samples":-1}'), "label holder cannot be read"),
+        (
+            Kind.HELLO,
+            Message(Kind.START, 0, b'{"n_samples":61,"n_features":[4,4],"round":0}'),
+            "counts other rows or columns",
+        ),
+        (
+            Kind.HELLO,
+            Message(Kind.START, 0, b'{"n_samples":60,"n_features":[4],"round":0}'),
+            "counts other rows or columns",
+        ),
+        (
+            Kind.HELLO,
+            Message(Kind.START, 0, b'{"n_samples":60,"n_features":[4,4],"round":3}'),
+            "is at round 0",
+        ),
+        (Kind.READY, Message(Kind.START, 0, b"{}"), "READY of round 0 with START of round 0"),
+        (Kind.SHARE, Message(Kind.DUAL, 0, bytes(480)), "SHARE of round 1 with DUAL of round 0"),
+        (Kind.SHARE, Message(Kind.DUAL, 1, bytes(488)), "488 bytes came instead of 60 numbers"),
+        (Kind.SHARE, Message(Kind.DUAL, 1, b"\xff" * 480), "a number is not finite"),
+        (Kind.SHARE, Message(Kind.DONE, 1), "SHARE of round 1 with DONE of round 1"),
+    ],
+)
+def test_an_answer_that_the_label_holder_cannot_give_stops_a_party(
+    tmp_path: Path, asked: Kind, wrong: Message, why: str
+) -> None:
+    """Of a label holder whose software was changed; no share is sent after its answer."""
+    sent = []
+
+    def tap(name, message, deliver):
+        answer = deliver(message)
+        if name == "party-1":
+            sent.append(message.kind)
+            return wrong if message.kind == asked else answer
+        return answer
+
+    federation = Federation(tmp_path, 2)
+    results = federation.run(make_job(2, **PRIVATE, round_timeout=3.0), tap)
+    assert why in str(results["party-1"]) and why in str(results[HOLDER])
+    assert sent[-1] == Kind.ERROR and sent[-2] == asked
+
+
+def test_more_rounds_than_were_paid_for_are_refused(tmp_path: Path) -> None:
+    """Of a label holder that never ends."""
+    Federation(tmp_path, 1)
+    shares = []
+
+    def send(message, timeout):
+        if message.kind == Kind.HELLO:
+            return Message(Kind.START, 0, b'{"n_samples":60,"n_features":[4],"round":0}')
+        if message.kind == Kind.SHARE:
+            shares.append(message.round)
+        return Message(Kind.DUAL, message.round, bytes(480))
+
+    with pytest.raises(FederationError, match="5 releases were paid for, not more"):
+        run_party(make_job(1, **PRIVATE), "party-0", tmp_path / "party-0", send)
+    assert shares == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("body", [b"{", b"[" * 10**5, b'{"n_samples":60,"n_features":-4}'])
+def test_counts_that_cannot_be_read_name_the_party(tmp_path: Path, body: bytes) -> None:
+    def tap(name, message, deliver):
+        if (name, message.kind) == ("party-1", Kind.HELLO):
+            message = Message(Kind.HELLO, 0, body)
+        return deliver(message)
+
+    results = Federation(tmp_path, 2).run(make_job(2, start_timeout=3.0), tap)
+    for result in results.values():
+        assert "the counts from party-1 cannot be read" in str(result)
+
+
 def test_a_repeated_message_gets_the_same_answer_and_another_one_stops_the_run() -> None:
     meeting = Meeting(["a"])
     share = Message(Kind.SHARE, 1, b"12345678")
@@ -427,6 +540,28 @@ def test_a_repeated_message_gets_the_same_answer_and_another_one_stops_the_run()
         meeting.post("a", Message(Kind.SHARE, 1, b"87654321"), 5)
     with pytest.raises(FederationError, match="no party of this run"):
         meeting.post("b", share, 5)
+
+
+def test_an_abort_says_who_was_waited_for() -> None:
+    meeting, errors = Meeting(["a", "b"]), []
+
+    def gather() -> None:
+        with pytest.raises(FederationError) as caught:
+            meeting.gather(Kind.SHARE, 7, 5)
+        errors.append(str(caught.value))
+
+    def post() -> None:
+        with pytest.raises(FederationError):
+            meeting.post("a", Message(Kind.SHARE, 7), 5)
+
+    threads = [threading.Thread(target=work) for work in (gather, post)]
+    for thread in threads:
+        thread.start()
+    time.sleep(0.3)
+    meeting.abort()
+    for thread in threads:
+        thread.join()
+    assert errors == ["the job was aborted in round 7, waiting for SHARE from b"]
 
 
 def test_a_copy_that_was_overtaken_does_no_harm() -> None:
@@ -527,6 +662,34 @@ def test_without_the_saved_state_a_run_cannot_be_resumed(tmp_path: Path) -> None
     assert "the run 'r' exists at this site" in str(again["party-0"])
     other = msgspec.structs.replace(resumed, epsilon=1.0, start_timeout=2.0)
     assert "other constants" in str(federation.run(other)["party-0"])
+
+
+@pytest.mark.parametrize("restored", ["runs/r", "."])
+@pytest.mark.parametrize("round", [1, 3])
+def test_a_state_that_was_put_back_releases_no_round_twice(
+    tmp_path: Path, restored: str, round: int
+) -> None:
+    """A backup of the run's folder, or of the ledger as well, from before the last share."""
+    federation = Federation(tmp_path, 2)
+    job = make_job(2, round_timeout=1.0, **PRIVATE | {"random_state": None})
+    folder, copy = tmp_path / "party-0/privlr" / restored, tmp_path / "copy"
+    tap, first = die_after(round, "party-1")
+
+    def copying(name, message, deliver):
+        before = Kind.SHARE if round > 1 else Kind.HELLO
+        if (name, message.kind, message.round) == ("party-0", before, round - 1):
+            shutil.copytree(folder, copy)
+        return tap(name, message, deliver)
+
+    federation.run(job, copying)
+    assert ("party-0", round) in first
+    shutil.rmtree(folder)
+    shutil.copytree(copy, folder)
+    record, second = die_after(99, "party-1")
+    results = federation.run(msgspec.structs.replace(job, resume=True), record)
+    why = f"party-0 is at round {round - 1} of the run and has sent a share of round {round}"
+    assert all(why in str(result) for result in results.values())
+    assert not second
 
 
 def test_a_state_is_replaced_whole_or_not_at_all(tmp_path: Path, monkeypatch) -> None:
@@ -680,7 +843,10 @@ def test_the_commands_write_what_a_run_needs(tmp_path: Path) -> None:
     facts = json.loads(runner.invoke(app, status).output)
     assert facts["runs"][0]["event"] == "finished" and facts["runs"][0]["round"] == 5
     assert facts["charges"][0]["epsilon"] == "0"
-    assert runner.invoke(app, status[:-1]).exit_code == 0
+    reason = "party-1: a[/red]b"  # of another organisation's making
+    federation.store("party-0").log("failed", 3, reason=reason)
+    done = runner.invoke(app, status[:-1], env={"COLUMNS": "200"})
+    assert done.exit_code == 0 and reason in done.output
     assert runner.invoke(app, ["federated", "status", "--kit", str(tmp_path)]).exit_code == 1
 
 

@@ -244,7 +244,8 @@ def test_a_killed_party_is_reported_and_the_run_resumes(sites, session) -> None:
     store = sites.store("party-0", job)
     good = store.load()
     assert int(good["round"]) == closed + 1
-    store.save(good | {"_share": np.full(N, np.nan)}, durable=True)
+    assert good["share"].shape == (N,)
+    store.save(good | {"share": np.full(N, np.nan)}, durable=True)
     resumed = msgspec.structs.replace(job, resume=True, round_timeout=20.0)
     assert sites.run(session, resumed) != "FINISHED:COMPLETED"
     assert f"party-0, round {closed + 1}: a number is not finite" in sites.reason(LABEL_HOLDER, job)
@@ -254,6 +255,25 @@ def test_a_killed_party_is_reported_and_the_run_resumes(sites, session) -> None:
     assert np.array_equal(sites.coef(job), sites.expected(job))
     for name in NAMES:
         assert [float(charge.epsilon) for charge in sites.charges(name, job)] == [300.0]
+
+
+@pytest.mark.parametrize("blow", [signal.SIGSTOP, signal.SIGKILL])
+def test_a_party_whose_process_freezes_or_dies_is_named(sites, session, blow) -> None:
+    """Semantic 2, of a job's process alone; where it wakes up, it ends by itself."""
+    job = sites.job(tol=0.0, rounds=5000, round_timeout=5.0)
+    thread = threading.Thread(target=sites.run, args=(session, job))
+    thread.start()
+    sites.wait_for_round(job, 5)
+    (pid,) = sites.job_processes("party-1")
+    os.kill(pid, blow)
+    for site in (LABEL_HOLDER, "party-0", "party-2"):
+        # FLARE may abort a job of which a process died before the round is over.
+        wait_for(lambda site=site: "SHARE from party-1" in sites.reason(site, job), 20)
+    if blow == signal.SIGSTOP:
+        os.kill(pid, signal.SIGCONT)
+        wait_for(lambda: sites.reason("party-1", job), 30)
+    wait_for(lambda: not sites.job_processes("party-1"), 60)
+    thread.join()
 
 
 def test_a_late_party_makes_the_job_wait_and_other_ids_stop_it(sites, session) -> None:
@@ -295,20 +315,33 @@ def test_sites_find_the_ids_they_share(sites, session) -> None:
     sites.set_up(LABEL_HOLDER)
 
 
-@pytest.mark.parametrize("change", ["code", "class"])
-def test_a_job_with_code_or_an_unlisted_class_is_refused(sites, session, change: str) -> None:
-    """Semantic 7, the jobs."""
+_TRAINER = "nvflare.app_common.np.np_trainer.NPTrainer"
+
+
+@pytest.mark.parametrize(
+    ("change", "site", "reason"),
+    [
+        ("label_holder", LABEL_HOLDER, "Failed to deploy app 'label_holder': BYOC not permitted"),
+        ("party", LABEL_HOLDER, "'party-0: NVFLARE_ERROR: BYOC not permitted'"),
+        ("class", "party-0", f"'{_TRAINER}' at config path 'components.#1' is not in allow_list"),
+    ],
+)
+def test_a_job_with_code_or_an_unlisted_class_is_refused(
+    sites, session, change: str, site: str, reason: str
+) -> None:
+    """Semantic 7, the jobs: code for either kind of site, and a class that it does not list."""
     job = sites.job(**EXACT)
+    log = sites.federation.kit(site) / "site.log"
+    begun = len(log.read_bytes())
     folder = sites.write(job)
     marker = sites.root / f"ran-{change}"
-    if change == "code":
-        for app in ("party", "label_holder"):
-            (folder / app / "custom").mkdir()
-            (folder / app / "custom" / "extra.py").write_text(f"open({str(marker)!r}, 'w')\n")
+    if change != "class":
+        (folder / change / "custom").mkdir()
+        (folder / change / "custom" / "extra.py").write_text(f"open({str(marker)!r}, 'w')\n")
     else:
         path = folder / "party/config/config_fed_client.json"
         config = json.loads(path.read_text())
-        config["components"] = [{"id": "x", "path": "nvflare.app_common.np.np_trainer.NPTrainer"}]
+        config["components"] = [{"id": "x", "path": _TRAINER}]
         path.write_text(json.dumps(config))
     try:
         status = submit_and_wait(session, folder, 120)
@@ -316,6 +349,7 @@ def test_a_job_with_code_or_an_unlisted_class_is_refused(sites, session, change:
         status = str(error)
     assert "COMPLETED" not in status
     assert not marker.exists()
+    wait_for(lambda: reason.encode() in log.read_bytes()[begun:], 20)
     lines = sites.store(LABEL_HOLDER, job).progress()
     assert not any(line["event"] in ("started", "round") for line in lines)
 
@@ -473,7 +507,7 @@ def test_only_ciphertext_and_the_documented_messages_cross_the_wire(sites, sessi
     assert ports == {sites.federation.port}
     for secret in (b"PVLR", b"privlr", b"patient-", b"party-0", job.run.encode() + b"\0"):
         assert secret not in everything
-    for share in (sites.store(name, job).load()["_share"] for name in NAMES):
+    for share in (sites.store(name, job).load()["share"] for name in NAMES):
         assert share[:2].tobytes() not in everything
     # What the sites say inside TLS is what the documentation lists, of the lengths it gives.
     listed = {"HELLO", "START", "READY", "DUAL", "SHARE", "FINAL", "DONE"}

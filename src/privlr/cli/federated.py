@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from privlr._tables import split_names
@@ -224,7 +225,7 @@ def _status(kit: _Kit = Path("."), json: _Json = False) -> None:
         table.add_column(heading)
     for run in runs:
         event = " ".join(str(run[name]) for name in ("event", "task") if name in run)
-        table.add_row(run["run"], event, str(run["round"]), run.get("reason", ""))
+        table.add_row(run["run"], event, str(run["round"]), escape(run.get("reason", "")))
     console.print(table)
     table = Table(
         title="Ledger",
@@ -233,8 +234,8 @@ def _status(kit: _Kit = Path("."), json: _Json = False) -> None:
     )
     for heading in ("charge", "epsilon", "delta", "note"):
         table.add_column(heading)
-    for charge in charges:
-        table.add_row(*charge.values())
+    for c in ledger.charges:
+        table.add_row(c.label, f"{float(c.epsilon):g}", f"{float(c.delta):g}", c.note)
     console.print(table)
 
 

@@ -33,6 +33,7 @@ from nvflare.fuel.f3.message import Message as CellMessage
 
 from privlr.exceptions import FederationError
 from privlr.federation.job import TASK, read_job
+from privlr.federation.meeting import Meeting
 from privlr.federation.messages import Message
 from privlr.federation.roles import LabelHolder, run_party
 
@@ -91,9 +92,7 @@ class LabelHolderController(Controller):
         task = Task(name=TASK, data=Shareable())
         self.broadcast(task, fl_ctx, list(meeting.names), min_responses=len(meeting.names))
         over = threading.Event()
-        threading.Thread(
-            target=_watch, args=(abort_signal, over, meeting.fail), daemon=True
-        ).start()
+        threading.Thread(target=_watch, args=(abort_signal, over, meeting), daemon=True).start()
         try:
             facts = self._holder.run()
             self.log_info(fl_ctx, f"run {self._job.run} finished: {facts}")
@@ -206,8 +205,8 @@ def _send(context: FLContext, abort: Signal, message: Message, timeout: float) -
         time.sleep(_PAUSE)
 
 
-def _watch(abort: Signal, over: threading.Event, fail: Any) -> None:
+def _watch(abort: Signal, over: threading.Event, meeting: Meeting) -> None:
     while not over.wait(0.5):
         if abort.triggered:
-            fail("the job was aborted")
+            meeting.abort()
             return

@@ -53,13 +53,13 @@ class Meeting:
         Raises
         ------
         FederationError
-            The run failed, the message is out of turn, or no answer came in time.
+            The run failed, or the message is out of turn.
         """
         step = message.kind, message.round
         if name not in self.names:
             raise FederationError(f"{name} is no party of this run")
         if message.kind == Kind.ERROR:
-            error = f"{name}, round {message.round}: {message.body.decode(errors='replace')}"
+            error = f"{name}, round {message.round}: {message.text}"
             self.fail(error)
             raise FederationError(error)
         with self._changed:
@@ -80,9 +80,10 @@ class Meeting:
                 raise FederationError(self._error)
             if self._is_over(step):
                 return self._late(message)
-            if self._closed != step or self._reply is None:
-                raise FederationError(f"round {message.round}: no answer within {timeout:g} s")
-            return self._reply
+            if self._closed == step and self._reply:
+                return self._reply
+            # Not this party's fault: the loop will name the one that it waits for.
+            return Message(Kind.ERROR, message.round, f"no answer within {timeout:g} s".encode())
 
     def _is_over(self, step: _Step) -> bool:
         """Whether a later step was answered; kinds are numbered in the order of a run."""
@@ -161,6 +162,16 @@ class Meeting:
             The first one is kept.
         """
         with self._changed:
+            self._set_error(error)
+
+    def abort(self) -> None:
+        """Give up because the job is to end, and say who was waited for: perhaps it died."""
+        with self._changed:
+            error = "the job was aborted"
+            if self._open is not None:
+                kind, round = self._open
+                late = ", ".join(name for name in self.names if name not in self._posts)
+                error += f" in round {round}, waiting for {kind.name} from {late or 'nobody'}"
             self._set_error(error)
 
     def _set_error(self, error: str) -> None:

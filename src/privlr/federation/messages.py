@@ -13,6 +13,10 @@ from privlr.exceptions import FederationError
 
 __all__ = ["VERSION", "Buffer", "Kind", "Message", "vector_bytes"]
 
+#: Sums of larger numbers, or of their squares, might overflow at the label holder.
+LARGEST = 1e120
+#: Characters of an error that are read: it comes from another organisation.
+_LONGEST_TEXT = 500
 #: What FLARE hands over.
 Buffer = bytes | bytearray | memoryview
 
@@ -58,6 +62,12 @@ class Message:
     def size(self) -> int:
         """Bytes of header and body."""
         return _HEADER.size + len(self.body)
+
+    @property
+    def text(self) -> str:
+        """The body as a line of text, without what could steer a terminal."""
+        text = self.body[: 4 * _LONGEST_TEXT].decode(errors="replace")[:_LONGEST_TEXT]
+        return "".join(c if c.isprintable() else "\ufffd" for c in text)
 
     def encode(self) -> bytes:
         """Return header and body.
@@ -118,13 +128,13 @@ class Message:
         Raises
         ------
         FederationError
-            Another number of them, or one that is not finite.
+            Another number of them, or one that is not finite or above 1e120.
         """
         if len(self.body) != 8 * length:
             raise FederationError(f"{len(self.body)} bytes came instead of {length} numbers")
         values = np.frombuffer(self.body, dtype="<f8").astype(np.float64)
-        if not np.isfinite(values).all():
-            raise FederationError("a number is not finite")
+        if not np.abs([values.min(initial=0.0), values.max(initial=0.0)]).max() <= LARGEST:
+            raise FederationError(f"a number is not finite, or above {LARGEST:g}")
         return values
 
 

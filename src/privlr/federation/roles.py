@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 import numpy as np
@@ -31,15 +31,28 @@ __all__ = ["LabelHolder", "run_party"]
 
 #: What the list of messages calls it.
 LABEL_HOLDER = "label holder"
+#: Seconds that a party waits longer than the label holder, so that its reason arrives.
+_MARGIN = 10.0
 #: Errors whose text holds no data; of others only the type is told.
 _PLAIN = (FederationError, InvalidParameterError, PrivacyBudgetError, ConvergenceError)
+#: What the label holder may answer.
+_ANSWERS = {
+    Kind.HELLO: (Kind.START,),
+    Kind.READY: (Kind.DUAL, Kind.FINAL),
+    Kind.SHARE: (Kind.DUAL, Kind.FINAL),
+    Kind.SCORES: (Kind.DONE,),
+    Kind.DONE: (Kind.DONE,),
+}
+
+_Count = Annotated[int, msgspec.Meta(ge=1)]
+_T = TypeVar("_T")
 
 
 class _Hello(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A party's counts, and the keyed digest of its ids."""
 
-    n_samples: int
-    n_features: int
+    n_samples: _Count
+    n_features: _Count
     digest: str
     round: int
 
@@ -47,9 +60,16 @@ class _Hello(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class _Start(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What everyone has to know of everyone's counts."""
 
-    n_samples: int
-    n_features: tuple[int, ...]
+    n_samples: _Count
+    n_features: tuple[_Count, ...]
     round: int
+
+
+def _read(message: Message, type: type[_T], sender: str) -> _T:
+    try:
+        return msgspec.json.decode(message.body, type=type)
+    except msgspec.DecodeError:
+        raise FederationError(f"the counts from {sender} cannot be read") from None
 
 
 def plain_reason(error: BaseException) -> str:
@@ -168,15 +188,19 @@ class _Member(_Role):
         message, timeout = Message(kind, self.round, body), self.timeout(kind)
         self.store.log_message("out", LABEL_HOLDER, message)
         try:
-            # Longer than the label holder waits, so that its reason arrives.
-            reply = self._send(message, timeout + 10.0)
+            reply = self._send(message, timeout + _MARGIN)
         except FederationError:
             self.told = True
             raise
         self.store.log_message("in", LABEL_HOLDER, reply)
         if reply.kind == Kind.ERROR:
             self.told = True
-            raise FederationError(reply.body.decode(errors="replace"))
+            raise FederationError(reply.text)
+        if reply.kind not in _ANSWERS[kind] or reply.round != self.round:
+            raise FederationError(
+                f"the {LABEL_HOLDER} answered {kind.name} of round {self.round} with "
+                f"{reply.kind.name} of round {reply.round}"
+            )
         return reply
 
     def run(self) -> dict[str, Any]:
@@ -189,9 +213,10 @@ class _Member(_Role):
         saved = int(state["round"]) if state else 0
         (n, d), digest = X.shape, id_digest(ids, self.policy.secret()).hex()
         hello = _Hello(n, d, digest, saved)
-        start = msgspec.json.decode(
-            self.ask(Kind.HELLO, msgspec.json.encode(hello)).body, type=_Start
-        )
+        start = _read(self.ask(Kind.HELLO, msgspec.json.encode(hello)), _Start, LABEL_HOLDER)
+        widths = start.n_features
+        if (start.n_samples, len(widths)) != (n, len(job.parties)) or widths[self.index] != d:
+            raise FederationError(f"the {LABEL_HOLDER} counts other rows or columns than are here")
         self.store.log("started", start.round, n_samples=start.n_samples)
         if self.predicts:
             self.predict(X, names)
@@ -294,7 +319,7 @@ class LabelHolder(_Role):
             message = Message.decode(data)
             round = message.round
             self.store.log_message("in", name, message)
-            timeout = max(job.start_timeout, job.round_timeout)
+            timeout = max(job.start_timeout, job.round_timeout) + _MARGIN
             reply = self.meeting.post(name, message, timeout)
         except FederationError as error:
             if name in self.meeting.names:
@@ -350,9 +375,8 @@ class LabelHolder(_Role):
         self._state = state
         round = int(state["round"]) if state else 0
         # A party says hello before it knows the round.
-        hellos = [
-            msgspec.json.decode(message.body, type=_Hello) for message in self._gather(Kind.HELLO)
-        ]
+        posts = zip(self.job.parties, self._gather(Kind.HELLO), strict=True)
+        hellos = [_read(message, _Hello, name) for name, message in posts]
         if any(hello.digest != own for hello in hellos):
             counts = ", ".join(
                 f"{name} has {hello.n_samples} rows"
@@ -365,12 +389,25 @@ class LabelHolder(_Role):
             )
         if len(set(ids)) != len(ids):
             raise FederationError(f"{len(ids) - len(set(ids))} ids stand twice")
-        for name, hello in zip(self.job.parties, hellos, strict=True):
-            if not self.predicts and not round <= hello.round <= round + 1:
-                raise FederationError(f"{name} is at round {hello.round} of the run, not {round}")
+        if not self.predicts:
+            self._check_rounds(hellos, round)
         start = _Start(len(ids), tuple(hello.n_features for hello in hellos), round)
         self.meeting.answer(Message(Kind.START, 0, msgspec.json.encode(start)))
         return start
+
+    def _check_rounds(self, hellos: list[_Hello], round: int) -> None:
+        """Refuse to go on where a party's state is not the one that it left the run with."""
+        shares = [line for line in self.store.messages() if line["kind"] == Kind.SHARE.name]
+        for name, hello in zip(self.job.parties, hellos, strict=True):
+            if not round <= hello.round <= round + 1:
+                raise FederationError(f"{name} is at round {hello.round} of the run, not {round}")
+            sent = max((line["round"] for line in shares if line["peer"] == name), default=0)
+            # From an earlier state it would release a round twice for the price of one.
+            if self.job.epsilon is not None and hello.round < sent:
+                raise FederationError(
+                    f"{name} is at round {hello.round} of the run and has sent a share of round "
+                    f"{sent}: its state was put back, and the run cannot go on"
+                )
 
     def _predict(self, ids: list[str]) -> None:
         """Add up the parties' scores of new rows."""
