@@ -35,6 +35,7 @@ test-slow: $(VENV)/test.stamp $(VENV)/package.stamp
 
 # Processes, certificates and, for root on Linux, network namespaces: some ten minutes.
 test-federated: $(VENV)/test.stamp $(VENV)/federated.stamp $(VENV)/package.stamp
+	-$(MAKE) $(VENV)/align.stamp # the alignment is left out where its wheel cannot be had
 	$(BIN)/python -m pytest -m federated --durations=10
 
 lint: $(VENV)/test.stamp $(VENV)/package.stamp
@@ -121,6 +122,7 @@ EXTRAS_demo := build,plots
 EXTRAS_test := build,plots,parquet,test,lint,docs
 EXTRAS_bench := build,bench
 EXTRAS_federated := federated
+EXTRAS_align := align
 EXTRAS_docs := build,plots,docs
 $(VENV)/%.stamp: $(VENV)/made.stamp pyproject.toml
 	$(call dependencies,$(EXTRAS_$*))
