@@ -113,7 +113,7 @@ def test_jacobi_diverges_where_boyd_converges(parties, limit):
         return history[-1].primal_residual
 
     # The curvature falls from 1/4 as scores grow, so the paths stay bounded, and cycle.
-    assert last_residual(0.88 * limit, "jacobi") > 0.5
+    assert last_residual(0.88 * limit, "jacobi") > 1
     assert last_residual(1.04 * limit, "jacobi") < 1e-6
     for rho in (0.02, 0.88 * limit, 5.0):
         assert last_residual(rho, "boyd") < 1e-6
