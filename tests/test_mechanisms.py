@@ -12,9 +12,9 @@ from scipy.special import gammaincc
 
 from privlr import mechanisms, optimize
 from privlr.audit import noise_of, pivot_test, privacy_loss
+from privlr.design import make_design
 from privlr.exceptions import ConvergenceError, InvalidParameterError
 from privlr.mechanisms import RandomSource, objective_perturbation, plan
-from privlr.optimize import make_design
 from privlr.privacy import Calibration
 
 

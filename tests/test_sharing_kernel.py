@@ -6,8 +6,8 @@ import scipy.sparse as sp
 
 from privlr._solvers import sharing
 from privlr._solvers.prox import logistic_prox
+from privlr.design import make_design
 from privlr.exceptions import InvalidParameterError
-from privlr.optimize import make_design
 
 OMEGA = 1.6
 

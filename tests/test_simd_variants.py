@@ -21,7 +21,7 @@ from privlr._solvers import noise
 from privlr._solvers.loss import loss_gradient, simd_level
 from privlr._solvers.prox import logistic_prox
 from privlr._solvers.solve import Objective
-from privlr.optimize import make_design
+from privlr.design import make_design
 
 rng = np.random.default_rng(3)
 margins = np.concatenate([

@@ -16,10 +16,10 @@ from sklearn.linear_model import LogisticRegression
 
 from privlr import solve, solve_many
 from privlr._solvers.solve import Design, Metric, Objective, scan
-from privlr.design import THREADED_WORK
+from privlr.design import THREADED_WORK, make_design
 from privlr.exceptions import InvalidParameterError
 from privlr.objective import BLOCK_ROWS, UNIT, Accuracy, Problem
-from privlr.optimize import make_design, minimize
+from privlr.optimize import minimize
 
 
 def problem(n, d, seed=0, scale=1.0):

@@ -17,6 +17,7 @@ from privlr import PrivateLogisticRegression
 from privlr._inputs import random_source
 from privlr._solvers import noise
 from privlr.audit import extremal_pair, noise_of, privacy_loss
+from privlr.design import make_design
 from privlr.exceptions import (
     ConvergenceError,
     InvalidParameterError,
@@ -25,7 +26,7 @@ from privlr.exceptions import (
 )
 from privlr.mechanisms import RandomSource
 from privlr.objective import Problem
-from privlr.optimize import make_design, minimize
+from privlr.optimize import minimize
 from privlr.privacy import Ledger, calibrate_groups, perturbation_epsilon
 from privlr.stacking import (
     FeatureStackingClassifier,

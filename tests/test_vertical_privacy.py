@@ -8,9 +8,10 @@ import pytest
 import scipy.sparse as sp
 from scipy.stats import beta
 
+from privlr.design import make_design
 from privlr.exceptions import ConvergenceError, InvalidParameterError, PrivacyBudgetError
 from privlr.mechanisms import RandomSource, randomize_labels
-from privlr.optimize import Columns, make_design
+from privlr.optimize import Columns
 from privlr.privacy import (
     Ledger,
     calibrate_shares,

@@ -25,9 +25,9 @@ from privlr._inputs import (
 from privlr._pipeline import preprocessing_notes
 from privlr._validation import check_integer, check_n_jobs, check_positive
 from privlr.card import ModelCard, model_card
+from privlr.design import make_design
 from privlr.exceptions import InvalidParameterError
 from privlr.mechanisms import Plan, objective_perturbation, plan
-from privlr.optimize import make_design
 from privlr.privacy import Charge, Ledger, PrivacyRecord, exact
 
 __all__ = ["PrivateLogisticRegression"]

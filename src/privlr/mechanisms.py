@@ -350,7 +350,7 @@ def objective_perturbation(
     Parameters
     ----------
     design : Design
-        Rows clipped to the plan's `data_norm`, from :func:`privlr.optimize.make_design`.
+        Rows clipped to the plan's `data_norm`, from :func:`privlr.design.make_design`.
     y : ndarray of shape (n,), float64
         -1 and +1, or class indices where there are more than two classes.
     plan : Plan

@@ -145,7 +145,7 @@ class Problem:
     Attributes
     ----------
     design : Design
-        The rows a_i; see :func:`privlr.optimize.make_design`.
+        The rows a_i; see :func:`privlr.design.make_design`.
     y : ndarray of shape (n,), float64
         -1 and +1, or class indices 0 .. n_outputs - 1 where ``n_outputs > 1``.
     ridge : float

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from privlr._solvers import loss, prox, sharing
 from privlr._solvers import solve as kernels
 from privlr._validation import check_n_jobs, check_positive
-from privlr.design import make_design, make_designs, thread_count, well_formed
+from privlr.design import make_design, thread_count
 from privlr.exceptions import InvalidParameterError
 from privlr.objective import Accuracy, Problem
 
@@ -26,24 +26,21 @@ __all__ = [
     "exchange",
     "logistic_prox",
     "loss_gradient",
-    "make_design",
-    "make_designs",
     "minimize",
     "minimize_many",
     "simd_level",
     "solve",
     "solve_many",
-    "well_formed",
 ]
 
-#: Loss, slope and curvature over arrays, and the z-minimisation of ADMM.
+# Loss, slope and curvature over arrays, and the z-minimisation of ADMM.
 loss_gradient = loss.loss_gradient
 logistic_prox = prox.logistic_prox
-#: What a party and the label holder do in a round of ADMM sharing, and a round of all at once.
+# What a party and the label holder do in a round of ADMM sharing, and a round of all at once.
 Columns = sharing.Columns
 Labels = sharing.Labels
 exchange = sharing.exchange
-#: () -> str, the instruction set that the kernels use on this machine.
+# () -> str, the instruction set that the kernels use on this machine.
 simd_level = loss.simd_level
 
 #: Gradient norm over ridge at which a solve stops: the coefficients are then

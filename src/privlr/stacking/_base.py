@@ -28,9 +28,9 @@ from privlr._inputs import (
 from privlr._pipeline import preprocessing_notes
 from privlr._validation import check_choice, check_integer, check_n_jobs, check_positive
 from privlr.card import ModelCard, model_card
+from privlr.design import make_design, well_formed
 from privlr.exceptions import InvalidParameterError
 from privlr.mechanisms import Plan, RandomSource, Release, objective_perturbation, plan
-from privlr.optimize import make_design, well_formed
 from privlr.privacy import Charge, Ledger, auto_l2_reg_strength, exact
 from privlr.stacking._combine import (
     META_NORM,

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from privlr.design import make_designs
 from privlr.exceptions import InvalidParameterError
 from privlr.mechanisms import LATTICE_SHARE, Plan, RandomSource, certify, objective_perturbation
 from privlr.objective import Accuracy
-from privlr.optimize import make_designs
 from privlr.privacy import (
     Charge,
     PrivacyRecord,

@@ -8,8 +8,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from privlr.design import well_formed
 from privlr.exceptions import InvalidParameterError
-from privlr.optimize import well_formed
 
 __all__ = ["checked_rows", "clipped_rows", "row_norms"]
 

@@ -24,9 +24,10 @@ from privlr._inputs import (
 )
 from privlr._validation import check_integer, check_positive
 from privlr.card import ModelCard, model_card
+from privlr.design import well_formed
 from privlr.exceptions import InvalidParameterError
 from privlr.mechanisms import RandomSource, randomize_labels
-from privlr.optimize import solve, well_formed
+from privlr.optimize import solve
 from privlr.privacy import Charge, Ledger
 from privlr.vertical._align import aligned_rows
 from privlr.vertical._plan import Plan, whole_cost

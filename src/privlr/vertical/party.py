@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privlr._validation import check_positive
+from privlr.design import make_design
 from privlr.exceptions import InvalidParameterError
 from privlr.mechanisms import RandomSource
-from privlr.optimize import Columns, make_design
+from privlr.optimize import Columns
 from privlr.privacy import Ledger
 from privlr.vertical._release import ExactShares, NoisyShares
 from privlr.vertical._ridge import make_ridge
