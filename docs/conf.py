@@ -38,7 +38,7 @@ autosummary_ignore_module_all = False
 autodoc_typehints = "none"
 autodoc_default_options = {
     "members": True,
-    "inherited-members": "BaseEstimator,ClassifierMixin,BaseException,OSError,tuple",
+    "inherited-members": "BaseEstimator,ClassifierMixin,BaseException,OSError,float,tuple",
 }
 numpydoc_show_class_members = False
 toc_object_entries_show_parents = "hide"
@@ -82,7 +82,10 @@ def write_reference() -> None:
         table.append(f"| {{doc}}`{module} <api/{module}>` | {text.splitlines()[0]} |")
         names = "\n".join(f"   {name}" for name in public_names(module))
         page = f"{module}\n{'=' * len(module)}\n\n{text}\n\n.. currentmodule:: {module}\n\n"
-        page += f".. autosummary::\n   :toctree: generated\n   :nosignatures:\n\n{names}\n"
+        if names:
+            page += f".. autosummary::\n   :toctree: generated\n   :nosignatures:\n\n{names}\n"
+        else:
+            page += "Its functions are listed in :doc:`/calling`.\n"
         path = out / f"{module}.rst"
         if not path.exists() or path.read_text() != page:
             path.write_text(page)
@@ -122,7 +125,9 @@ def write_commands() -> None:
 def skip_foreign(
     app: Any, what: str, name: str, member: Any, skip: bool, options: Any
 ) -> bool | None:
-    """Skip what an estimator inherits from scikit-learn; that has its own documentation."""
+    """Skip what comes from scikit-learn, and what Python says of a tuple's fields."""
+    if (inspect.getdoc(member) or "").startswith("Alias for field number"):
+        return True
     module = getattr(inspect.unwrap(member), "__module__", None) if callable(member) else None
     return True if module is not None and module.startswith("sklearn.") else None
 

@@ -51,7 +51,7 @@ def test_blocks_run(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
             run_doctest(path, code, scope)
         elif language == "python":
             exec(compile(code, path.name, "exec"), scope)
-        for line in code.splitlines() if language == "sh" else []:
+        for line in code.replace("\\\n", " ").splitlines() if language == "sh" else []:
             words = shlex.split(line, comments=True)
             if words[:1] == ["privlr"]:
                 result = CliRunner().invoke(app, words[1:])

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Typed functions for other Cython modules; see cython_kernels.pxd."""
+"""Typed functions that other Cython modules ``cimport``; see cython_kernels.pxd."""
 
 from libc.stdint cimport int64_t, uint8_t
 
@@ -7,8 +7,6 @@ from libc.stdint cimport int64_t, uint8_t
 from privlr._solvers cimport loss as losses
 from privlr._solvers cimport noise, prox
 from privlr._solvers cimport solve as solves
-
-__all__ = []  # all is for cimport
 
 __all__ = []  # all is for cimport
 

@@ -276,7 +276,17 @@ def _relative_logdet(factor: Array, root: Array) -> float:
 
 
 class NeighboringPair(NamedTuple):
-    """An output and two neighbouring data sets; the names are those of `privacy_loss`."""
+    """An output and two neighbouring data sets; the names are those of `privacy_loss`.
+
+    Attributes
+    ----------
+    coef : ndarray of shape (d,) or (C, d)
+        The output.
+    X, y, X_prime, y_prime : ndarray
+        The two data sets.
+    sample_weight, sample_weight_prime : ndarray
+        Weights of their rows.
+    """
 
     coef: Array
     X: Array
@@ -353,11 +363,17 @@ def extremal_pair(
 
 
 class PivotTest(NamedTuple):
-    """p-values of `pivot_test`."""
+    """p-values of `pivot_test`.
 
-    #: beta ||b|| follows Gamma(d).
+    Attributes
+    ----------
+    norm : float
+        Of beta ||b||, which follows Gamma(d).
+    direction : float
+        Of b/||b||, which is uniform on the sphere.
+    """
+
     norm: float
-    #: b/||b|| is uniform on the sphere.
     direction: float
 
     @property
@@ -413,11 +429,20 @@ def pivot_test(b: npt.ArrayLike, beta: float, *, n_projections: int = 8) -> Pivo
 
 
 class Check(NamedTuple):
-    """One question and its answer."""
+    """One question and its answer.
+
+    Attributes
+    ----------
+    name : str
+        The question.
+    passed : bool
+        Whether the answer is the right one.
+    found : str
+        What was found, in words or numbers.
+    """
 
     name: str
     passed: bool
-    #: What was found, in words or numbers.
     found: str
 
 
