@@ -2,6 +2,7 @@
 
 import re
 import warnings
+from fractions import Fraction
 from types import SimpleNamespace
 
 import numpy as np
@@ -16,17 +17,25 @@ from sklearn.pipeline import Pipeline, make_pipeline, make_union
 from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, Normalizer, StandardScaler
 
 from privlr import PrivateLogisticRegression, model_selection
+from privlr.audit import check_record
 from privlr.exceptions import (
     ConvergenceError,
     InvalidParameterError,
     PrivacyBudgetError,
     PrivacyWarning,
 )
+from privlr.model_file import load_model, save_model
 from privlr.model_selection import PrivateSearch, repetitions
 from privlr.preprocessing import BoundedScaler, FeatureImportanceScaler
 from privlr.privacy import Ledger
-from privlr.stacking import FeatureStackingClassifier, TransferSourceClassifier
+from privlr.stacking import (
+    FeatureStackingClassifier,
+    TransferSourceClassifier,
+    load_stack,
+    save_stack,
+)
 
+KINDS = {PrivateLogisticRegression: {}, FeatureStackingClassifier: {"n_groups": 2}}
 GRID = {"l2_reg_strength": [1e-3, 1e-2, 1e-1]}
 
 
@@ -81,6 +90,52 @@ def test_a_search_charges_its_cost_once(options, cost):
     assert ledger.spent == 100 * cost
     assert search.best_params_["l2_reg_strength"] in GRID["l2_reg_strength"]
     assert search.score(X, y) > 0.8
+
+
+def published(tmp_path, model):
+    """What the files, the card and the audit of a model say of its budget."""
+    stacked = hasattr(model, "low_level_")
+    path = tmp_path / "model.json"
+    (save_stack if stacked else save_model)(model, path)
+    loaded = (load_stack if stacked else load_model)(path)
+    if not stacked:
+        assert all(check.passed for check in check_record(loaded.privacy_, n_coefficients=4))
+    return loaded.privacy_, model.card().guarantee
+
+
+@pytest.mark.parametrize(
+    ("options", "cost"),
+    [
+        ({"method": "repeat", "gamma": 0.5}, Fraction(3, 2)),
+        ({"method": "disjoint"}, Fraction(1, 2)),
+    ],
+)
+@pytest.mark.parametrize("kind", [PrivateLogisticRegression, FeatureStackingClassifier])
+def test_a_chosen_model_states_the_cost_of_the_search(kind, options, cost, tmp_path):
+    X, y = data(400)
+    search = PrivateSearch(kind(0.5, classes=[0, 1], **KINDS[kind]), GRID, **options)
+    model = search.fit(pandas.DataFrame(X, columns=["a", "b", "c"]), y).best_estimator_
+    record, guarantee = published(tmp_path, model)
+    assert record == model.privacy_
+    assert search.charge_.epsilon == cost
+    assert record.epsilon == float(cost)
+    assert guarantee.startswith(f"{float(cost):g}-differential privacy")
+    assert "chosen by PrivateSearch" in record.notes
+    assert list(model.feature_names_in_) == ["a", "b", "c"]
+    if kind is PrivateLogisticRegression:
+        assert sum(charge.epsilon for charge in record.charges) == cost
+
+
+def test_a_chosen_model_is_not_private_if_another_run_was_seeded(monkeypatch):
+    X, y = data(400)
+    monkeypatch.setattr(model_selection.SystemRandom, "choices", lambda *_, **__: [0])
+    model = PrivateLogisticRegression(1.0, classes=[0, 1])
+    with pytest.warns(PrivacyWarning, match="random_state"):
+        search = PrivateSearch(model, {"random_state": [None, 3]}, method="disjoint").fit(X, y)
+    record = search.best_estimator_.privacy_
+    assert record.random_source == "system"
+    assert not record.private
+    assert "seeded" in record.notes[-1]
 
 
 @pytest.fixture

@@ -85,7 +85,7 @@ class PrivateSearch(ClassifierMixin, BaseEstimator):
     Attributes
     ----------
     best_estimator_ : estimator
-        The run that is released.
+        The run that is released. Its record, card and file state the cost of the search.
     best_params_ : dict
         Its parameters.
     classes_ : ndarray of shape (n_classes,)
@@ -201,10 +201,32 @@ class PrivateSearch(ClassifierMixin, BaseEstimator):
         chosen, model = (self._repeat if self.method == "repeat" else self._disjoint)(
             X, y, order, candidates
         )
+        self.charge_, self.private_ = replace(cost, note=note), not seeded
+        model.privacy_ = self._record(model.privacy_)
+        if hasattr(self, "feature_names_in_"):
+            model.feature_names_in_ = self.feature_names_in_
         self.best_params_, self.best_estimator_ = chosen, model
         self.classes_ = model.classes_
-        self.charge_, self.private_ = replace(cost, note=note), not seeded
         return self
+
+    def _record(self, run: Any) -> Any:
+        """Return the record of the chosen run, which costs what the whole search does."""
+        cost, notes = self.charge_, (*run.notes, f"chosen by {type(self).__name__}")
+        choice = cost.epsilon - exact("epsilon", run.epsilon)
+        if not self.private_:
+            notes += (
+                "a run of the search was seeded: whoever knows the seed can remove its noise",
+            )
+        return replace(
+            run,
+            epsilon=float(cost.epsilon),
+            charges=(
+                *run.charges,
+                *([Charge(f"choice ({self.method})", choice)] if choice else []),
+            ),
+            private=run.private and self.private_,
+            notes=notes,
+        )
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Predict with the chosen model.
@@ -227,7 +249,6 @@ class PrivateSearch(ClassifierMixin, BaseEstimator):
             X has other columns than in `fit`, or a value that is not finite.
         """
         check_is_fitted(self, "best_estimator_")
-        X = validate_data(self, X, accept_sparse="csr", reset=False)
         labels: NDArray[Any] = self.best_estimator_.predict(X)
         return labels
 
