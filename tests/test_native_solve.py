@@ -7,6 +7,7 @@ import pytest
 
 from privlr import cython_kernels, solve
 from privlr._solvers.solve import Design, Objective
+from privlr.design import make_design
 
 CONVERGED, MAX_PASSES, STALLED, NONFINITE, INVALID = 0, 2, 3, 4, 7
 pointer = ctypes.POINTER(ctypes.c_double)
@@ -77,6 +78,29 @@ def test_every_term_enters_the_objective(d, loss):
         )
         gradient = objective.evaluate(coef)[1]
         assert np.linalg.norm(gradient) == pytest.approx(norm, rel=1e-3, abs=1e-13)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize(
+    ("n", "d"), [(37, 100), (2003, 40), (53_007, 40), (21_005, 100), (21_004, 129), (9_330, 230)]
+)
+def test_a_pass_takes_rows_of_any_number_length_and_stride(n, d, dtype):
+    rng, X, y = problem(n=n, d=3 * d)
+    X = (X / np.sqrt(d)).astype(dtype)
+    w, weight, offset = rng.normal(size=d + 1), rng.random(n), rng.normal(size=n)
+    reach = 1.0
+    for rows in (X[:, :d].copy(), X[:, : 2 * d].copy()[:, d // 2 : d // 2 + d], X[::-1, :d]):
+        stored = rows.astype(np.float64)
+        samples = np.column_stack([stored, np.full(n, 0.5)])
+        samples *= np.minimum(1.0, reach / np.linalg.norm(samples, axis=1))[:, None]
+        margin = y * (samples @ w + offset)
+        value = weight @ np.logaddexp(0.0, -margin) + 0.15 * (w @ w)
+        gradient = -samples.T @ (weight * y / (1.0 + np.exp(margin))) + 0.3 * w
+        design = make_design(rows, intercept=0.5, data_norm=reach)
+        objective = Objective(design, y, ridge=0.3, sample_weight=weight, offset=offset)
+        found_value, found = objective.evaluate(w)
+        assert found_value == pytest.approx(value, rel=1e-12)
+        np.testing.assert_allclose(found, gradient, rtol=0, atol=1e-13 * n)
 
 
 def test_agrees_with_the_python_function():

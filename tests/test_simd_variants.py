@@ -49,6 +49,11 @@ for d in (1, 8, 31, 33, 103, 603):
         digest.update(np.float64(value).tobytes() + gradient.tobytes())
         found = objective.minimize(tolerance=1e-9, max_passes=1000, use_metric=d < 32)
         digest.update(found[0].tobytes())
+X = rng.normal(size=(21_003, 100))  # more than a cache holds
+for stored in (X, X.astype(np.float32)):
+    objective = Objective(make_design(stored, intercept=1.0), np.sign(X[:, 0]), ridge=0.1)
+    value, gradient = objective.evaluate(rng.normal(size=101))
+    digest.update(np.float64(value).tobytes() + gradient.tobytes())
 key = np.arange(32, dtype=np.uint8)
 b, radius = noise.sphere(3001, 0.3, key)
 digest.update(b.tobytes() + np.float64(radius).tobytes())

@@ -12,7 +12,11 @@ enum {
     NARROW_BLOCK = 128,    /* rows; 32 columns of them fill the first-level cache */
     BLOCK_DOUBLES = 16384, /* a fraction of a small second-level cache */
     BLOCK_MIN = 16,
-    BLOCK_MAX = 256
+    BLOCK_MAX = 256,
+    STEP_BYTES = 7168, /* a fraction of a small first-level cache, or of half of one */
+    STEP_CACHED = 32,  /* rows, where all are in a cache: more of them share a call */
+    CACHED_ENTRIES = 1 << 21,
+    FETCH_ROWS = 32 /* from a step to the rows that are fetched meanwhile */
 };
 
 /* Beyond this length a product of a row with plausible coefficients may overflow. */
@@ -155,20 +159,54 @@ privlr_view privlr_design_view(const privlr_design *X, int64_t first, int64_t co
     return view;
 }
 
-static void rows_dots(const privlr_view *view, size_t rows, size_t length, const double *w,
-                      double *out) {
+/* With the rows of a view from `i` on; near as in rows.h. */
+static void rows_dots(const privlr_view *view, int64_t i, size_t rows, size_t length,
+                      const double *w, int near, double *out) {
+    const ptrdiff_t start = (ptrdiff_t)i * view->stride;
     if (view->single)
-        privlr_rows_single_dots(rows, length, view->single, view->stride, w, out);
+        privlr_rows_single_dots(rows, length, view->single + start, view->stride, w, near, out);
     else
-        privlr_rows_dots(rows, length, view->x, view->stride, w, out);
+        privlr_rows_dots(rows, length, view->x + start, view->stride, w, near, out);
 }
 
-static void rows_sums(const privlr_view *view, size_t rows, size_t length, const double *c,
-                      double *out) {
-    if (view->single)
-        privlr_rows_single_sums(rows, length, view->single, view->stride, c, out);
-    else
-        privlr_rows_sums(rows, length, view->x, view->stride, c, out);
+/* The rows that are fetched begin `ahead` after these, unless it is 0. */
+static void rows_sums(const privlr_view *view, int64_t i, size_t rows, size_t length,
+                      const double *c, int64_t ahead, double *out) {
+    const ptrdiff_t start = (ptrdiff_t)i * view->stride, soon = (ptrdiff_t)ahead * view->stride;
+    if (view->single) {
+        const float *x = view->single + start;
+        privlr_rows_single_sums(rows, length, x, view->stride, c, ahead ? x + soon : NULL, out);
+    } else {
+        const double *x = view->x + start;
+        privlr_rows_sums(rows, length, x, view->stride, c, ahead ? x + soon : NULL, out);
+    }
+}
+
+/* From products with the rows as stored to those with the samples. */
+static void finish_dots(const privlr_design *X, int64_t first, int64_t count, const double *w,
+                        double *out) {
+    const double constant = X->intercept != 0.0 ? X->intercept * w[X->n_cols] : 0.0;
+    if (X->row_scale)
+        for (int64_t i = 0; i < count; i++)
+            out[i] = X->row_scale[first + i] * (out[i] + constant);
+    else if (constant != 0.0)
+        for (int64_t i = 0; i < count; i++)
+            out[i] += constant;
+}
+
+static void scale_factors(const privlr_design *X, int64_t first, int64_t count, double *c) {
+    if (X->row_scale)
+        for (int64_t i = 0; i < count; i++)
+            c[i] *= X->row_scale[first + i];
+}
+
+static void add_constants(const privlr_design *X, int64_t count, const double *c, double *out) {
+    if (X->intercept != 0.0) {
+        double constant = 0.0;
+        for (int64_t i = 0; i < count; i++)
+            constant += c[i];
+        out[X->n_cols] += X->intercept * constant;
+    }
 }
 
 void privlr_design_dots(const privlr_design *X, const privlr_view *view, const double *w,
@@ -181,20 +219,14 @@ void privlr_design_dots(const privlr_design *X, const privlr_view *view, const d
     }
     memset(out, 0, count * sizeof *out);
     if (view->layout == PRIVLR_ROWS) {
-        rows_dots(view, count, n_cols, w, out);
+        rows_dots(view, 0, count, n_cols, w, 0, out);
     } else if (view->layout == PRIVLR_COLUMNS) {
-        rows_sums(view, n_cols, count, w, out);
+        rows_sums(view, 0, n_cols, count, w, 0, out);
     } else {
         const privlr_csr csr = csr_of(X);
         privlr_csr_dots(&csr, view->first, view->count, w, out);
     }
-    const double constant = X->intercept != 0.0 ? X->intercept * w[X->n_cols] : 0.0;
-    if (X->row_scale)
-        for (size_t i = 0; i < count; i++)
-            out[i] = X->row_scale[view->first + (int64_t)i] * (out[i] + constant);
-    else if (constant != 0.0)
-        for (size_t i = 0; i < count; i++)
-            out[i] += constant;
+    finish_dots(X, view->first, view->count, w, out);
 }
 
 void privlr_design_sums(const privlr_design *X, const privlr_view *view, double *c, double *out) {
@@ -206,23 +238,58 @@ void privlr_design_sums(const privlr_design *X, const privlr_view *view, double 
         privlr_panels_sums(panels, (size_t)privlr_design_width(X), view->x, c, out);
         return;
     }
-    if (X->row_scale)
-        for (size_t i = 0; i < count; i++)
-            c[i] *= X->row_scale[view->first + (int64_t)i];
+    scale_factors(X, view->first, view->count, c);
     if (view->layout == PRIVLR_ROWS) {
-        rows_sums(view, count, n_cols, c, out);
+        rows_sums(view, 0, count, n_cols, c, 0, out);
     } else if (view->layout == PRIVLR_COLUMNS) {
-        rows_dots(view, n_cols, count, c, out);
+        rows_dots(view, 0, n_cols, count, c, 0, out);
     } else {
         const privlr_csr csr = csr_of(X);
         privlr_csr_sums(&csr, view->first, view->count, c, out);
     }
-    if (X->intercept != 0.0) {
-        double constant = 0.0;
-        for (size_t i = 0; i < count; i++)
-            constant += c[i];
-        out[X->n_cols] += X->intercept * constant;
+    add_constants(X, view->count, c, out);
+}
+
+/* So many rows at a time that the second product finds them in the first-level cache, into which
+ * they came from the second. 0: all of a block, since rows are long. */
+static int64_t step_rows(const privlr_design *X) {
+    const int64_t size = X->is_float32 ? sizeof(float) : sizeof(double);
+    const int64_t rows = STEP_BYTES / size / X->n_cols;
+    if (rows < LANES / 2)
+        return 0;
+    if (X->n_entries <= CACHED_ENTRIES)
+        return STEP_CACHED;
+    return rows < LANES ? LANES / 2 : rows / LANES * LANES;
+}
+
+void privlr_design_walk(const privlr_design *X, const privlr_view *view, int64_t skip,
+                        const double *w, privlr_turn turn, void *context, double *raw, double *c,
+                        double *out) {
+    const int64_t count = view->count, stride = view->stride;
+    const size_t n_cols = (size_t)X->n_cols;
+    const int64_t step = w && view->layout == PRIVLR_ROWS ? step_rows(X) : 0;
+    if (step == 0) {
+        if (w)
+            privlr_design_dots(X, view, w, raw);
+        else
+            memset(raw, 0, (size_t)count * sizeof *raw);
+        turn(context, view->first, count, raw, c);
+        privlr_design_sums(X, view, c, out);
+        return;
     }
+    const int fetch = X->col_stride == 1 && stride >= X->n_cols && stride <= 2 * X->n_cols;
+    memset(raw, 0, (size_t)count * sizeof *raw);
+    for (int64_t i = 0; i < count; i += step) {
+        const int64_t rows = count - i < step ? count - i : step;
+        const int64_t ahead = FETCH_ROWS + (i + FETCH_ROWS < count ? 0 : skip);
+        const int there = fetch && view->first + i + ahead + step <= X->n_rows;
+        rows_dots(view, i, (size_t)rows, n_cols, w, 1, raw + i);
+        finish_dots(X, view->first + i, rows, w, raw + i);
+        turn(context, view->first + i, rows, raw + i, c + i);
+        scale_factors(X, view->first + i, rows, c + i);
+        rows_sums(view, i, (size_t)rows, n_cols, c + i, there ? ahead : 0, out);
+    }
+    add_constants(X, count, c, out);
 }
 
 void privlr_design_pack(const privlr_design *X, int64_t first, int64_t count, const double *factor,

@@ -68,6 +68,16 @@ void privlr_design_dots(const privlr_design *X, const privlr_view *view, const d
 /* out[:] += sum_i c[i] a_(first + i); c has room for count rounded up to 8, and is used up */
 void privlr_design_sums(const privlr_design *X, const privlr_view *view, double *c, double *out);
 
+/* Makes factors c of the raw predictions of samples first .. first + count - 1. */
+typedef void (*privlr_turn)(void *context, int64_t first, int64_t count, double *raw, double *c);
+
+/* Both products with one walk over the rows: raw as in dots (of zeros for w NULL), c by turn, which
+ * is called once or several times, and out as in sums. The next walk begins `skip` rows after
+ * these. */
+void privlr_design_walk(const privlr_design *X, const privlr_view *view, int64_t skip,
+                        const double *w, privlr_turn turn, void *context, double *raw, double *c,
+                        double *out);
+
 /* packed[i, :] = factor[i] a_(first + i), row-major, width columns (dense only) */
 void privlr_design_pack(const privlr_design *X, int64_t first, int64_t count, const double *factor,
                         double *packed);

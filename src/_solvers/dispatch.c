@@ -21,12 +21,14 @@ typedef struct {
                        double *);
     void (*slopes)(size_t, int, const double *, const double *, const double *, double *, double *);
     void (*prox)(size_t, double, double, const double *, const double *, const double *, double *);
-    void (*dots)(size_t, size_t, const double *, ptrdiff_t, const double *, double *);
-    void (*sums)(size_t, size_t, const double *, ptrdiff_t, const double *, double *);
+    void (*dots)(size_t, size_t, const double *, ptrdiff_t, const double *, int, double *);
+    void (*sums)(size_t, size_t, const double *, ptrdiff_t, const double *, const double *,
+                 double *);
     void (*squares)(size_t, size_t, const double *, ptrdiff_t, double *);
     void (*factors)(size_t, double, const double *, double *, double *);
-    void (*single_dots)(size_t, size_t, const float *, ptrdiff_t, const double *, double *);
-    void (*single_sums)(size_t, size_t, const float *, ptrdiff_t, const double *, double *);
+    void (*single_dots)(size_t, size_t, const float *, ptrdiff_t, const double *, int, double *);
+    void (*single_sums)(size_t, size_t, const float *, ptrdiff_t, const double *, const float *,
+                        double *);
     void (*single_squares)(size_t, size_t, const float *, ptrdiff_t, double *);
     void (*panels_dots)(size_t, size_t, const double *, const double *, double *);
     void (*panels_squares)(size_t, size_t, const double *, double *);
@@ -112,13 +114,13 @@ int privlr_logistic_prox(size_t n, double c, double rho, const double *y, const 
 }
 
 void privlr_rows_dots(size_t rows, size_t length, const double *x, ptrdiff_t stride,
-                      const double *w, double *out) {
-    chosen->dots(rows, length, x, stride, w, out);
+                      const double *w, int near, double *out) {
+    chosen->dots(rows, length, x, stride, w, near, out);
 }
 
 void privlr_rows_sums(size_t rows, size_t length, const double *x, ptrdiff_t stride,
-                      const double *c, double *out) {
-    chosen->sums(rows, length, x, stride, c, out);
+                      const double *c, const double *soon, double *out) {
+    chosen->sums(rows, length, x, stride, c, soon, out);
 }
 
 void privlr_rows_squares(size_t rows, size_t length, const double *x, ptrdiff_t stride,
@@ -132,13 +134,13 @@ void privlr_rows_factors(size_t n, double most, const double *square, double *le
 }
 
 void privlr_rows_single_dots(size_t rows, size_t length, const float *x, ptrdiff_t stride,
-                             const double *w, double *out) {
-    chosen->single_dots(rows, length, x, stride, w, out);
+                             const double *w, int near, double *out) {
+    chosen->single_dots(rows, length, x, stride, w, near, out);
 }
 
 void privlr_rows_single_sums(size_t rows, size_t length, const float *x, ptrdiff_t stride,
-                             const double *c, double *out) {
-    chosen->single_sums(rows, length, x, stride, c, out);
+                             const double *c, const float *soon, double *out) {
+    chosen->single_sums(rows, length, x, stride, c, soon, out);
 }
 
 void privlr_rows_single_squares(size_t rows, size_t length, const float *x, ptrdiff_t stride,

@@ -16,17 +16,19 @@
     void privlr_logistic_prox_##variant(size_t n, double c, double rho, const double *y,           \
                                         const double *s, const double *a, double *z_out);          \
     void privlr_rows_dots_##variant(size_t rows, size_t length, const double *x, ptrdiff_t stride, \
-                                    const double *w, double *out);                                 \
+                                    const double *w, int near, double *out);                       \
     void privlr_rows_sums_##variant(size_t rows, size_t length, const double *x, ptrdiff_t stride, \
-                                    const double *c, double *out);                                 \
+                                    const double *c, const double *soon, double *out);             \
     void privlr_rows_squares_##variant(size_t rows, size_t length, const double *x,                \
                                        ptrdiff_t stride, double *out);                             \
     void privlr_rows_factors_##variant(size_t n, double most, const double *square,                \
                                        double *length, double *factor);                            \
     void privlr_rows_single_dots_##variant(size_t rows, size_t length, const float *x,             \
-                                           ptrdiff_t stride, const double *w, double *out);        \
+                                           ptrdiff_t stride, const double *w, int near,            \
+                                           double *out);                                           \
     void privlr_rows_single_sums_##variant(size_t rows, size_t length, const float *x,             \
-                                           ptrdiff_t stride, const double *c, double *out);        \
+                                           ptrdiff_t stride, const double *c, const float *soon,   \
+                                           double *out);                                           \
     void privlr_rows_single_squares_##variant(size_t rows, size_t length, const float *x,          \
                                               ptrdiff_t stride, double *out);                      \
     void privlr_panels_dots_##variant(size_t panels, size_t length, const double *p,               \

@@ -67,50 +67,60 @@ static double lane_sum(ptrdiff_t padded, const double *value) {
            ((lane[1] + lane[5]) + (lane[3] + lane[7]));
 }
 
+/* One block; returns its loss, if that is asked for. */
+static inline double evaluate_block(ptrdiff_t count, int loss, int with_value,
+                                    const double *raw_prediction, const double *label,
+                                    const double *weight, double *gradient_out,
+                                    double *hessian_out) {
+    double margin[PRIVLR_BLOCK], value[PRIVLR_BLOCK], slope[PRIVLR_BLOCK], curvature[PRIVLR_BLOCK];
+    const ptrdiff_t padded = privlr_padded(count);
+
+#pragma omp simd
+    for (ptrdiff_t i = 0; i < count; i++)
+        margin[i] = label[i] * raw_prediction[i];
+    for (ptrdiff_t i = count; i < padded; i++)
+        margin[i] = 0.0;
+
+    if (loss == PRIVLR_LOSS_CAPPED)
+        capped_block(padded, with_value, margin, value, slope, curvature);
+    else
+        logistic_block(padded, with_value, margin, value, slope, curvature);
+
+    if (weight) {
+#pragma omp simd
+        for (ptrdiff_t i = 0; i < count; i++) {
+            value[i] *= weight[i];
+            slope[i] *= weight[i];
+            curvature[i] *= weight[i];
+        }
+    }
+    if (gradient_out) {
+#pragma omp simd
+        for (ptrdiff_t i = 0; i < count; i++)
+            gradient_out[i] = -label[i] * slope[i];
+    }
+    if (hessian_out)
+        memcpy(hessian_out, curvature, (size_t)count * sizeof *curvature);
+    if (!with_value)
+        return 0.0;
+    for (ptrdiff_t i = count; i < padded; i++)
+        value[i] = 0.0;
+    return lane_sum(padded, value);
+}
+
 static inline double evaluate(size_t n, int loss, int with_value, const double *raw_prediction,
                               const double *y, const double *sample_weight, double *gradient_out,
                               double *hessian_out) {
-    double margin[PRIVLR_BLOCK], value[PRIVLR_BLOCK], slope[PRIVLR_BLOCK], curvature[PRIVLR_BLOCK];
     double sum = 0.0;
-
-    for (size_t first = 0; first < n; first += PRIVLR_BLOCK) {
-        const ptrdiff_t count = privlr_block_length(n - first);
-        const ptrdiff_t padded = privlr_padded(count);
-        const double *label = y + first;
-
-#pragma omp simd
-        for (ptrdiff_t i = 0; i < count; i++)
-            margin[i] = label[i] * raw_prediction[first + i];
-        for (ptrdiff_t i = count; i < padded; i++)
-            margin[i] = 0.0;
-
-        if (loss == PRIVLR_LOSS_CAPPED)
-            capped_block(padded, with_value, margin, value, slope, curvature);
-        else
-            logistic_block(padded, with_value, margin, value, slope, curvature);
-
-        if (sample_weight) {
-            const double *weight = sample_weight + first;
-#pragma omp simd
-            for (ptrdiff_t i = 0; i < count; i++) {
-                value[i] *= weight[i];
-                slope[i] *= weight[i];
-                curvature[i] *= weight[i];
-            }
-        }
-        if (with_value) {
-            for (ptrdiff_t i = count; i < padded; i++)
-                value[i] = 0.0;
-            sum += lane_sum(padded, value);
-        }
-        if (gradient_out) {
-#pragma omp simd
-            for (ptrdiff_t i = 0; i < count; i++)
-                gradient_out[first + i] = -label[i] * slope[i];
-        }
-        if (hessian_out)
-            memcpy(hessian_out + first, curvature, (size_t)count * sizeof *curvature);
-    }
+    /* The samples of one step of a pass, in registers. */
+    if (n == PRIVLR_LANES)
+        return evaluate_block(PRIVLR_LANES, loss, with_value, raw_prediction, y, sample_weight,
+                              gradient_out, hessian_out);
+    for (size_t first = 0; first < n; first += PRIVLR_BLOCK)
+        sum += evaluate_block(
+            privlr_block_length(n - first), loss, with_value, raw_prediction + first, y + first,
+            sample_weight ? sample_weight + first : NULL,
+            gradient_out ? gradient_out + first : NULL, hessian_out ? hessian_out + first : NULL);
     return sum;
 }
 

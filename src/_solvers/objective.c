@@ -128,6 +128,32 @@ typedef struct {
     int with_value, at_origin;
 } pass;
 
+/* What walking the rows of a chunk adds up beside the gradient. */
+typedef struct {
+    const privlr_objective *f;
+    int with_value;
+    double *value, *slopes; /* with a carry; sum of squares */
+} turn;
+
+/* One raw prediction a sample to one slope. */
+static void turn_to_slopes(void *context, int64_t first, int64_t count, double *raw,
+                           double *slope) {
+    const turn *t = context;
+    const privlr_objective *f = t->f;
+    const double *weight = f->sample_weight ? f->sample_weight + first : NULL;
+    if (f->offset)
+        for (int64_t i = 0; i < count; i++)
+            raw[i] += f->offset[first + i];
+    if (t->with_value) {
+        const double loss = privlr_logistic_evaluate((size_t)count, f->loss, raw, f->y + first,
+                                                     weight, slope, NULL);
+        add_compensated(1, &loss, t->value, t->value + 1);
+    } else {
+        privlr_logistic_slopes((size_t)count, f->loss, raw, f->y + first, weight, slope, NULL);
+    }
+    *t->slopes += sum_of_squares(count, slope);
+}
+
 /* Sums of one chunk: gradient, its carry, then value, carry, the squares of the blocks'
  * gradients and those of the slopes. */
 static void sum_chunk(const pass *p, int64_t chunk, int member, double *sum) {
@@ -144,30 +170,25 @@ static void sum_chunk(const pass *p, int64_t chunk, int member, double *sum) {
     const int64_t begin = chunk * p->blocks / p->chunks;
     /* One plain sum needs no other, unless the noise does. */
     double *plain_sum = end - begin <= plain_blocks && p->every == 1 ? sum : block_sum;
+    turn to_slopes = {f, p->with_value, value, slopes};
     int64_t pending = 0; /* blocks in plain_sum */
     for (int64_t b = begin; b < end; b++) {
         const int64_t first = b * p->every * block, count = min_int(block, f->X.n_rows - first);
-        const double *weight = f->sample_weight ? f->sample_weight + first : NULL;
         const privlr_view view = privlr_design_view(&f->X, first, count, scratch);
-        double loss = 0.0;
-        if (p->at_origin)
-            memset(raw, 0, (size_t)(block * outputs) * sizeof *raw);
-        else
-            raw_predictions(f, &view, block, p->w, raw);
-        if (outputs > 1)
-            loss = softmax_block(f, first, count, block, raw, slope);
-        else if (p->with_value)
-            loss = privlr_logistic_evaluate((size_t)count, f->loss, raw, f->y + first, weight,
-                                            slope, NULL);
-        else
-            privlr_logistic_slopes((size_t)count, f->loss, raw, f->y + first, weight, slope, NULL);
-        add_compensated(1, &loss, value, value + 1);
-        for (int64_t c = 0; c < outputs; c++)
-            *slopes += sum_of_squares(count, slope + c * block);
         if (pending == 0 && plain_sum == block_sum)
             memset(block_sum, 0, (size_t)size * sizeof *block_sum);
-        for (int64_t c = 0; c < outputs; c++)
-            privlr_design_sums(&f->X, &view, slope + c * block, plain_sum + c * width);
+        if (outputs == 1) {
+            privlr_design_walk(&f->X, &view, (p->every - 1) * block, p->at_origin ? NULL : p->w,
+                               turn_to_slopes, &to_slopes, raw, slope, plain_sum);
+        } else {
+            raw_predictions(f, &view, block, p->w, raw);
+            const double loss = softmax_block(f, first, count, block, raw, slope);
+            add_compensated(1, &loss, value, value + 1);
+            for (int64_t c = 0; c < outputs; c++) {
+                *slopes += sum_of_squares(count, slope + c * block);
+                privlr_design_sums(&f->X, &view, slope + c * block, plain_sum + c * width);
+            }
+        }
         if ((++pending == plain_blocks || b + 1 == end) && plain_sum == block_sum) {
             *squares += add_compensated(size, block_sum, sum, carry);
             pending = 0;

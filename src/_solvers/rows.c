@@ -6,7 +6,8 @@
 /* Four rows share every load of w, and every load and store of a sum. */
 enum { TOGETHER = 4, PANEL_LENGTH_MAX = 64, PANELS_MAX = 32 };
 /* Rows too short for the processor to foresee four at a time: read one after the other they
- * come from memory half as fast again. The order of the additions is the same. */
+ * come from memory half as fast again, unless they are near. The order of the additions is the
+ * same. */
 enum { SHORT = 512 };
 
 LANES_FUNCTION lanes multiply_add(lanes sum, const double *x, lanes w) {
@@ -29,12 +30,13 @@ static double row_dot(ptrdiff_t length, const double *x, const double *w) {
 }
 
 void PRIVLR_KERNEL(privlr_rows_dots)(size_t rows, size_t length, const double *x, ptrdiff_t stride,
-                                     const double *w, double *out) {
+                                     const double *w, int near, double *out) {
     const ptrdiff_t whole = (ptrdiff_t)length / PRIVLR_LANES * PRIVLR_LANES;
     const ptrdiff_t rest = (ptrdiff_t)length - whole;
     const lanes w_rest = lanes_load_head(w + whole, rest);
     size_t i = 0;
-    for (; length > SHORT && i + TOGETHER <= rows; i += TOGETHER, x += TOGETHER * stride) {
+    for (; (near || length > SHORT) && i + TOGETHER <= rows;
+         i += TOGETHER, x += TOGETHER * stride) {
         lanes a = lanes_zero(), b = a, c = a, d = a;
         for (ptrdiff_t j = 0; j < whole; j += PRIVLR_LANES) {
             const lanes w_j = lanes_load(w + j);
@@ -65,13 +67,19 @@ void PRIVLR_KERNEL(privlr_rows_squares)(size_t rows, size_t length, const double
         out[i] += row_dot((ptrdiff_t)length, x, x);
 }
 
-void PRIVLR_KERNEL(privlr_rows_sums)(size_t rows, size_t length, const double *x, ptrdiff_t stride,
-                                     const double *c, double *restrict out) {
+/* The lines of four rows are asked for in their order, four at a time: all at once they would hold
+ * up the loads. */
+LANES_FUNCTION void rows_sums(size_t rows, size_t length, const double *x, ptrdiff_t stride,
+                              const double *c, int fetch, const double *soon,
+                              double *restrict out) {
     const ptrdiff_t whole = (ptrdiff_t)length / PRIVLR_LANES * PRIVLR_LANES;
     size_t i = 0;
     for (; i + TOGETHER <= rows; i += TOGETHER, x += TOGETHER * stride) {
         const double c0 = c[i], c1 = c[i + 1], c2 = c[i + 2], c3 = c[i + 3];
+        const double *fetched = soon;
         for (ptrdiff_t j = 0; j < whole; j += PRIVLR_LANES) {
+            for (int k = 0; fetch && k < TOGETHER; k++, fetched += PRIVLR_LANES)
+                __builtin_prefetch(fetched, 0, 2);
             const lanes a = lanes_add(lanes_scale(lanes_load(x + j), c0),
                                       lanes_scale(lanes_load(x + stride + j), c1));
             const lanes b = lanes_add(lanes_scale(lanes_load(x + 2 * stride + j), c2),
@@ -81,10 +89,21 @@ void PRIVLR_KERNEL(privlr_rows_sums)(size_t rows, size_t length, const double *x
         for (ptrdiff_t j = whole; j < (ptrdiff_t)length; j++)
             out[j] += (c0 * x[j] + c1 * x[stride + j]) +
                       (c2 * x[2 * stride + j] + c3 * x[3 * stride + j]);
+        if (fetch)
+            for (soon += TOGETHER * stride; fetched < soon; fetched += PRIVLR_LANES)
+                __builtin_prefetch(fetched, 0, 2);
     }
     for (; i < rows; i++, x += stride)
         for (size_t j = 0; j < length; j++)
             out[j] += c[i] * x[j];
+}
+
+void PRIVLR_KERNEL(privlr_rows_sums)(size_t rows, size_t length, const double *x, ptrdiff_t stride,
+                                     const double *c, const double *soon, double *out) {
+    if (soon)
+        rows_sums(rows, length, x, stride, c, 1, soon, out);
+    else
+        rows_sums(rows, length, x, stride, c, 0, NULL, out);
 }
 
 void PRIVLR_KERNEL(privlr_panels_dots)(size_t panels, size_t length, const double *p,

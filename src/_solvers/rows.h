@@ -13,21 +13,22 @@
 
 #include <stddef.h>
 
-/* out[i] += x[i, :] . w */
+/* out[i] += x[i, :] . w; near: the rows are in a cache */
 void privlr_rows_dots(size_t rows, size_t length, const double *x, ptrdiff_t stride,
-                      const double *w, double *out);
-/* out[:] += sum_i c[i] x[i, :] */
+                      const double *w, int near, double *out);
+/* out[:] += sum_i c[i] x[i, :]; meanwhile as many rows from `soon` on are fetched into the
+ * second-level cache, unless it is NULL */
 void privlr_rows_sums(size_t rows, size_t length, const double *x, ptrdiff_t stride,
-                      const double *c, double *out);
+                      const double *c, const double *soon, double *out);
 /* out[i] += x[i, :] . x[i, :] */
 void privlr_rows_squares(size_t rows, size_t length, const double *x, ptrdiff_t stride,
                          double *out);
 
 /* The same products, in double, of rows of floats. */
 void privlr_rows_single_dots(size_t rows, size_t length, const float *x, ptrdiff_t stride,
-                             const double *w, double *out);
+                             const double *w, int near, double *out);
 void privlr_rows_single_sums(size_t rows, size_t length, const float *x, ptrdiff_t stride,
-                             const double *c, double *out);
+                             const double *c, const float *soon, double *out);
 void privlr_rows_single_squares(size_t rows, size_t length, const float *x, ptrdiff_t stride,
                                 double *out);
 

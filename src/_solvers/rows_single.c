@@ -1,8 +1,7 @@
 #include "kernels.h"
 #include "lanes.h"
 
-/* The products of rows.c with rows of floats, which are widened as they come. Those after the
- * next are asked for early: the processor does not foresee four at a time. */
+/* The products of rows.c with rows of floats, which are widened as they come. */
 enum { TOGETHER = 4 };
 
 typedef float float_part __attribute__((vector_size(PRIVLR_PART * 4), aligned(4), may_alias));
@@ -20,8 +19,10 @@ LANES_FUNCTION lanes widen(const float *x) {
 #endif
 }
 
-void PRIVLR_KERNEL(privlr_rows_single_dots)(size_t rows, size_t length, const float *x,
-                                            ptrdiff_t stride, const double *w, double *out) {
+/* Rows that are not near are asked for early, those after the next: the processor does not foresee
+ * four at a time. */
+LANES_FUNCTION void rows_dots(size_t rows, size_t length, const float *x, ptrdiff_t stride,
+                              const double *w, int near, double *out) {
     const ptrdiff_t whole = (ptrdiff_t)length / PRIVLR_LANES * PRIVLR_LANES;
     size_t i = 0;
     for (; i + TOGETHER <= rows; i += TOGETHER, x += TOGETHER * stride) {
@@ -29,7 +30,7 @@ void PRIVLR_KERNEL(privlr_rows_single_dots)(size_t rows, size_t length, const fl
         lanes a = lanes_zero(), b = a, c = a, d = a;
         for (ptrdiff_t j = 0; j < whole; j += PRIVLR_LANES) {
             const lanes w_j = lanes_load(w + j);
-            for (int k = 0; k < TOGETHER; k++)
+            for (int k = 0; !near && k < TOGETHER; k++)
                 __builtin_prefetch(x + (TOGETHER + k) * stride + j, 0, 2);
             a = lanes_add(a, lanes_multiply(widen(x + j), w_j));
             b = lanes_add(b, lanes_multiply(widen(x1 + j), w_j));
@@ -56,6 +57,15 @@ void PRIVLR_KERNEL(privlr_rows_single_dots)(size_t rows, size_t length, const fl
     }
 }
 
+void PRIVLR_KERNEL(privlr_rows_single_dots)(size_t rows, size_t length, const float *x,
+                                            ptrdiff_t stride, const double *w, int near,
+                                            double *out) {
+    if (near)
+        rows_dots(rows, length, x, stride, w, 1, out);
+    else
+        rows_dots(rows, length, x, stride, w, 0, out);
+}
+
 void PRIVLR_KERNEL(privlr_rows_single_squares)(size_t rows, size_t length, const float *x,
                                                ptrdiff_t stride, double *out) {
     const ptrdiff_t whole = (ptrdiff_t)length / PRIVLR_LANES * PRIVLR_LANES;
@@ -70,15 +80,18 @@ void PRIVLR_KERNEL(privlr_rows_single_squares)(size_t rows, size_t length, const
     }
 }
 
-void PRIVLR_KERNEL(privlr_rows_single_sums)(size_t rows, size_t length, const float *x,
-                                            ptrdiff_t stride, const double *c,
-                                            double *restrict out) {
+/* See rows.c. */
+LANES_FUNCTION void rows_sums(size_t rows, size_t length, const float *x, ptrdiff_t stride,
+                              const double *c, int fetch, const float *soon, double *restrict out) {
+    enum { LINE = 64 / sizeof(float) };
     const ptrdiff_t whole = (ptrdiff_t)length / PRIVLR_LANES * PRIVLR_LANES;
     size_t i = 0;
     for (; i + TOGETHER <= rows; i += TOGETHER, x += TOGETHER * stride) {
-        const float *x1 = x + stride, *x2 = x1 + stride, *x3 = x2 + stride;
+        const float *x1 = x + stride, *x2 = x1 + stride, *x3 = x2 + stride, *fetched = soon;
         const double c0 = c[i], c1 = c[i + 1], c2 = c[i + 2], c3 = c[i + 3];
         for (ptrdiff_t j = 0; j < whole; j += PRIVLR_LANES) {
+            for (int k = 0; fetch && k < TOGETHER / 2; k++, fetched += LINE)
+                __builtin_prefetch(fetched, 0, 2);
             const lanes a =
                 lanes_add(lanes_scale(widen(x + j), c0), lanes_scale(widen(x1 + j), c1));
             const lanes b =
@@ -88,8 +101,20 @@ void PRIVLR_KERNEL(privlr_rows_single_sums)(size_t rows, size_t length, const fl
         for (ptrdiff_t j = whole; j < (ptrdiff_t)length; j++)
             out[j] += (c0 * (double)x[j] + c1 * (double)x1[j]) +
                       (c2 * (double)x2[j] + c3 * (double)x3[j]);
+        if (fetch)
+            for (soon += TOGETHER * stride; fetched < soon; fetched += LINE)
+                __builtin_prefetch(fetched, 0, 2);
     }
     for (; i < rows; i++, x += stride)
         for (size_t j = 0; j < length; j++)
             out[j] += c[i] * (double)x[j];
+}
+
+void PRIVLR_KERNEL(privlr_rows_single_sums)(size_t rows, size_t length, const float *x,
+                                            ptrdiff_t stride, const double *c, const float *soon,
+                                            double *out) {
+    if (soon)
+        rows_sums(rows, length, x, stride, c, 1, soon, out);
+    else
+        rows_sums(rows, length, x, stride, c, 0, NULL, out);
 }
