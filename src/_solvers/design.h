@@ -101,7 +101,7 @@ typedef struct {
 } privlr_scan;
 
 /* Parts of a scan at most, which a team shares out; the same for every number of members. */
-enum { PRIVLR_SCAN_PARTS = 8 };
+enum { PRIVLR_SCAN_PARTS = 16 };
 
 /* One look at every row of designs of equally many rows, of which all are narrow if there are
  * several: together they read each row from memory once. Sets scale_out[i] to the largest

@@ -6,8 +6,9 @@
 
 #include "logistic.h"
 
-/* Chunks of a pass: enough to share out, and their sums must not outweigh the rows. */
-enum { CHUNKS_MAX = 16, CHUNK_DOUBLES = 1 << 19 };
+/* Chunks of a pass: enough that threads end nearly together, but their sums must not outweigh the
+ * rows. */
+enum { CHUNKS_MIN = 16, CHUNKS_MAX = 64, CHUNK_BLOCKS = 16, CHUNK_DOUBLES = 1 << 19 };
 
 static int64_t min_int(int64_t a, int64_t b) {
     return a < b ? a : b;
@@ -17,9 +18,11 @@ privlr_status privlr_workspace_init(privlr_workspace *work, const privlr_objecti
                                     privlr_team *team) {
     const size_t rows = (size_t)privlr_design_block(&f->X), size = (size_t)privlr_objective_size(f);
     const size_t outputs = (size_t)f->n_outputs, members = (size_t)privlr_team_size(team);
-    const int64_t affordable = CHUNK_DOUBLES / (int64_t)(2 * size);
+    const int64_t affordable = min_int(CHUNK_DOUBLES / (int64_t)(2 * size), CHUNKS_MAX);
+    const int64_t useful = f->X.n_rows / ((int64_t)rows * CHUNK_BLOCKS);
     work->team = team;
-    work->n_chunks = affordable < 1 ? 1 : min_int(affordable, CHUNKS_MAX);
+    work->n_chunks = min_int(affordable, useful < CHUNKS_MIN ? CHUNKS_MIN : useful);
+    work->n_chunks = work->n_chunks < 1 ? 1 : work->n_chunks;
     work->chunk = 2 * size + 4;
     work->member = privlr_design_scratch(&f->X) + 2 * rows * outputs + size;
     const size_t chunks = team ? (size_t)work->n_chunks : 1;
