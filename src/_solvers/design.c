@@ -16,15 +16,24 @@ enum {
     STEP_BYTES = 7168, /* a fraction of a small first-level cache, or of half of one */
     STEP_CACHED = 32,  /* rows, where all are in a cache: more of them share a call */
     CACHED_ENTRIES = 1 << 21,
-    FETCH_ROWS = 32 /* from a step to the rows that are fetched meanwhile */
+    FETCH_ROWS = 32, /* from a step to the rows that are fetched meanwhile */
+    PIECE = 16       /* rows and columns that are transposed at a time */
 };
 
 /* Beyond this length a product of a row with plausible coefficients may overflow. */
 static const double EXTREME_LENGTH = 1e150;
 
+/* Whether the kernels walk a dense design column by column, in the caller's memory. */
+static int is_by_column(const privlr_design *X) {
+    return !X->index_bits && !privlr_design_is_narrow(X) && X->row_stride == 1 &&
+           X->col_stride != 1;
+}
+
 int64_t privlr_design_block(const privlr_design *X) {
     if (privlr_design_is_narrow(X))
         return NARROW_BLOCK;
+    if (is_by_column(X))
+        return BLOCK_MAX; /* short pieces of columns come from memory several times as slowly */
     const int64_t rows = BLOCK_DOUBLES / X->n_cols / LANES * LANES;
     return rows < BLOCK_MIN ? BLOCK_MIN : rows > BLOCK_MAX ? BLOCK_MAX : rows;
 }
@@ -64,19 +73,23 @@ static void copy_rows(const privlr_design *X, int64_t first, int64_t count, ptrd
         }
         return;
     }
-    /* Walk the source along its short stride; sixteen rows at a time keep the
-     * destination's lines in the cache when that means writing columns. */
+    /* Walk the source along its short stride; in square pieces, so that a line of the cache that
+     * is written in columns stays until it is full. */
     const int tall = (rs < 0 ? -rs : rs) < (cs < 0 ? -cs : cs);
-    for (int64_t i0 = 0; i0 < count; i0 += 16) {
-        const int64_t i1 = i0 + 16 < count ? i0 + 16 : count;
-        if (tall) {
-            for (int64_t j = 0; j < X->n_cols; j++)
+    const int64_t piece = tall ? PIECE : X->n_cols;
+    for (int64_t j0 = 0; j0 < X->n_cols; j0 += piece) {
+        const int64_t j1 = j0 + piece < X->n_cols ? j0 + piece : X->n_cols;
+        for (int64_t i0 = 0; i0 < count; i0 += PIECE) {
+            const int64_t i1 = i0 + PIECE < count ? i0 + PIECE : count;
+            if (tall) {
+                for (int64_t j = j0; j < j1; j++)
+                    for (int64_t i = i0; i < i1; i++)
+                        out[i * ld + j] = value_at(X, row_at(X, first + i) + column_at(X, j));
+            } else {
                 for (int64_t i = i0; i < i1; i++)
-                    out[i * ld + j] = value_at(X, row_at(X, first + i) + column_at(X, j));
-        } else {
-            for (int64_t i = i0; i < i1; i++)
-                for (int64_t j = 0; j < X->n_cols; j++)
-                    out[i * ld + j] = value_at(X, row_at(X, first + i) + column_at(X, j));
+                    for (int64_t j = j0; j < j1; j++)
+                        out[i * ld + j] = value_at(X, row_at(X, first + i) + column_at(X, j));
+            }
         }
     }
 }
@@ -360,6 +373,18 @@ static double careful_length(const privlr_design *X, int64_t i) {
     return ldexp(sqrt(total + constant * constant), exponent);
 }
 
+/* out[i] += ||x_(first + i)||^2, column by column */
+#define DEFINE_COLUMN_SQUARES(type)                                                                \
+    static void column_squares_##type(const privlr_design *X, int64_t first, int64_t count,        \
+                                      double *restrict out) {                                      \
+        const type *restrict x = (const type *)X->values + first;                                  \
+        for (int64_t j = 0; j < X->n_cols; j++, x += X->col_stride)                                \
+            for (int64_t i = 0; i < count; i++)                                                    \
+                out[i] += (double)x[i] * (double)x[i];                                             \
+    }
+DEFINE_COLUMN_SQUARES(double)
+DEFINE_COLUMN_SQUARES(float)
+
 /* out[i] = ||(x_(first + i), intercept)||^2 as it comes, with room for count rounded up to 8;
  * scratch holds a block, after this that of the panels of a narrow design without. */
 static void row_squares(const privlr_design *X, int64_t first, int64_t count, double *scratch,
@@ -383,6 +408,10 @@ static void row_squares(const privlr_design *X, int64_t first, int64_t count, do
     } else if (X->col_stride == 1) {
         privlr_rows_squares(rows, n_cols, (const double *)X->values + first * X->row_stride,
                             (ptrdiff_t)X->row_stride, out);
+    } else if (X->row_stride == 1 && X->is_float32) {
+        column_squares_float(X, first, count, out);
+    } else if (X->row_stride == 1) {
+        column_squares_double(X, first, count, out);
     } else {
         copy_rows(X, first, count, (ptrdiff_t)n_cols, scratch);
         privlr_rows_squares(rows, n_cols, scratch, (ptrdiff_t)n_cols, out);
