@@ -18,8 +18,8 @@ typedef struct {
     void (*ssyrk)(char *uplo, char *trans, int *n, int *k, float *alpha, float *a, int *lda,
                   float *beta, float *c, int *ldc);
     void (*potrf)(char *uplo, int *n, double *a, int *lda, int *info);
-    void (*potrs)(char *uplo, int *n, int *nrhs, double *a, int *lda, double *b, int *ldb,
-                  int *info);
+    void (*trsv)(char *uplo, char *trans, char *diag, int *n, double *a, int *lda, double *x,
+                 int *incx);
 } privlr_blas;
 
 /* Minimises F over dense rows from the origin.

@@ -50,24 +50,19 @@ static void potrf(char *uplo, int *n, double *a, int *lda, int *info) {
     *info = 0;
 }
 
-static void potrs(char *uplo, int *n, int *nrhs, double *a, int *lda, double *b, int *ldb,
-                  int *info) {
-    (void)ldb;
-    REQUIRE(*uplo == 'U' && *nrhs == 1);
-    for (int i = 0; i < *n; i++) {
-        for (int l = 0; l < i; l++)
-            b[i] -= a[l + i * *lda] * b[l];
-        b[i] /= a[i + i * *lda];
+static void trsv(char *uplo, char *trans, char *diag, int *n, double *a, int *lda, double *x,
+                 int *incx) {
+    REQUIRE(*uplo == 'U' && *diag == 'N' && *incx == 1);
+    const int transposed = *trans == 'T';
+    for (int k = 0; k < *n; k++) {
+        const int i = transposed ? k : *n - 1 - k;
+        for (int l = transposed ? 0 : i + 1; l < (transposed ? i : *n); l++)
+            x[i] -= (transposed ? a[l + i * *lda] : a[i + l * *lda]) * x[l];
+        x[i] /= a[i + i * *lda];
     }
-    for (int i = *n - 1; i >= 0; i--) {
-        for (int l = i + 1; l < *n; l++)
-            b[i] -= a[i + l * *lda] * b[l];
-        b[i] /= a[i + i * *lda];
-    }
-    *info = 0;
 }
 
-static const privlr_blas BLAS = {dsyrk, ssyrk, potrf, potrs};
+static const privlr_blas BLAS = {dsyrk, ssyrk, potrf, trsv};
 
 enum { MOST_ROWS = 700, MOST_COLUMNS = 48, MOST = MOST_ROWS * MOST_COLUMNS };
 

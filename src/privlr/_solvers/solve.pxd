@@ -1,6 +1,6 @@
 from libc.stdint cimport int64_t
-from scipy.linalg.cython_blas cimport dsyrk, ssyrk
-from scipy.linalg.cython_lapack cimport dpotrf, dpotrs
+from scipy.linalg.cython_blas cimport dsyrk, dtrsv, ssyrk
+from scipy.linalg.cython_lapack cimport dpotrf
 
 
 cdef extern from "csr.h" nogil:
@@ -114,7 +114,7 @@ cdef extern from "minimize.h" nogil:
         void *dsyrk
         void *ssyrk
         void *potrf
-        void *potrs
+        void *trsv
 
     ctypedef struct privlr_metric:
         int64_t width
@@ -157,7 +157,7 @@ cdef inline void blas_init(privlr_blas *blas) noexcept nogil:
     blas.dsyrk = <void *>dsyrk
     blas.ssyrk = <void *>ssyrk
     blas.potrf = <void *>dpotrf
-    blas.potrs = <void *>dpotrs
+    blas.trsv = <void *>dtrsv
 
 
 cdef class Design:
