@@ -226,14 +226,17 @@ static void make_copy(solver *s) {
 }
 
 /* Goes on with the copy while its gradient is worth something, and gives it up if that was
- * little. */
+ * little, or if a Hessian would have cost less. */
 static void descend_on_copy(solver *s) {
     const privlr_objective *exact = s->f;
+    const double most =
+        privlr_metric_is_affordable(exact) ? 2.0 * privlr_metric_cost(exact, 1) : INFINITY;
+    int steps = 0; /* that cost half a pass */
     const double start = s->here.norm;
     const double enough = fmax(0.9 * s->options->tolerance, COPY_ACCURACY * start);
     double idle_norm = start;
     s->f = &s->single.f;
-    for (int idle = 0; s->here.norm > enough && idle < PATIENCE_COPY;) {
+    for (int idle = 0; s->here.norm > enough && idle < PATIENCE_COPY && steps < most; steps++) {
         take_step(s);
         idle = s->here.norm <= 0.7 * idle_norm ? 0 : idle + 1;
         idle_norm = fmin(idle_norm, s->here.norm);
@@ -242,7 +245,7 @@ static void descend_on_copy(solver *s) {
     memcpy(s->direction, s->here.gradient, (size_t)s->n * sizeof *s->direction);
     evaluate(s, &s->here);
     privlr_single_correct(&s->single, s->here.gradient, s->direction);
-    if (!(s->here.norm < 0.1 * start))
+    if (!(s->here.norm < 0.1 * start) || steps >= most)
         privlr_single_free(&s->single);
 }
 

@@ -12,11 +12,15 @@
 
 #include "metric.h"
 
-enum { ENTRIES_MIN = 1 << 22 };
+enum { ENTRIES_MIN = 1 << 20 };
+/* A Hessian that costs more passes than this is asked for only where the copy does not serve. */
+static const double METRIC_COST = 60.0;
 
 int privlr_single_is_apt(const privlr_objective *f) {
     return !f->X.index_bits && !f->X.is_float32 && f->n_outputs == 1 &&
-           f->X.n_entries >= ENTRIES_MIN && !privlr_metric_is_affordable(f);
+           f->X.n_entries >= ENTRIES_MIN &&
+           (!privlr_metric_is_affordable(f) ||
+            privlr_metric_cost(f, privlr_metric_coarsest(f)) > METRIC_COST);
 }
 
 /* Returns 0 if a number is too large. */
