@@ -5,6 +5,7 @@ import subprocess
 import sys
 import time
 import tracemalloc
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -264,18 +265,33 @@ def test_unknown_arguments_are_refused():
         solve(np.eye(2), [1, -1], l2_reg_strength=1.0, tolerance=1e-3)
 
 
-def test_clipped_rows_never_exceed_the_bound():
-    from fractions import Fraction
+def squares_after_clipping(X, factors, intercept):
+    """Exactly."""
+    return [
+        sum(Fraction(float(v)) ** 2 for v in [*row, intercept]) * Fraction(float(factor)) ** 2
+        for row, factor in zip(X, factors, strict=True)
+    ]
 
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize(("n", "d", "dtype"), [(40, 7, "d"), (270, 45, "d"), (270, 45, "f")])
+def test_clipped_rows_never_exceed_the_bound(n, d, dtype, order):
     rng = np.random.default_rng(5)
-    X = rng.normal(size=(40, 7)) * 10.0 ** rng.integers(-3, 4, size=(40, 1))
+    X = rng.normal(size=(n, d)) * 10.0 ** rng.integers(-3, 4, size=(n, 1))
+    X = X.astype(dtype, order=order)
     for bound in (0.1, 1.0, 37.5):
         design = Design(X, X.shape, 1.0)
         scan([design], [bound])
-        for row, factor in zip(X, design.row_scale, strict=True):
-            square = sum(Fraction(v) ** 2 for v in [*row, 1.0]) * Fraction(factor) ** 2
-            assert square <= Fraction(bound) ** 2
-            assert factor == 1.0 or square >= Fraction(bound) ** 2 * (1 - Fraction(1, 10**13))
+        squares = squares_after_clipping(X, design.row_scale, 1.0)
+        assert max(squares) <= Fraction(bound) ** 2
+        least = Fraction(bound) ** 2 * (1 - Fraction(1, 10**13))
+        assert all(s >= least for s, f in zip(squares, design.row_scale, strict=True) if f != 1.0)
+
+
+def test_planted_bug_factors_without_slack():
+    X = np.random.default_rng(5).normal(size=(270, 45))
+    factors = 1.0 / np.sqrt(1.0 + (X**2).sum(axis=1))
+    assert max(squares_after_clipping(X, factors, 1.0)) > 1
 
 
 @pytest.mark.parametrize("size", [1e160, 1e300, 1.7e308])
@@ -298,6 +314,25 @@ def test_an_extreme_row_keeps_its_proportion_to_the_constant(bound):
         design = make_design(stored, intercept=1.0, data_norm=bound)
         assert abs(design.dots(np.array([0.0, 0.0, 1.0]))[0]) < 1e-100
         np.testing.assert_allclose(design.dots(np.array([1.0, 0.0, 0.0]))[0], bound)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("intercept", [0.0, 0.5])
+def test_columns_are_walked_in_long_pieces_as_rows_are(dtype, intercept):
+    rng = np.random.default_rng(13)
+    X = rng.normal(size=(531, 700)).astype(dtype)
+    X[7] *= 1e-30
+    by_row, by_column = (
+        make_design(np.asarray(X, order=order), intercept=intercept, data_norm=26.0)
+        for order in "CF"
+    )
+    assert (by_row.block, by_column.block) == (16, 256)
+    np.testing.assert_allclose(by_column.row_scale, by_row.row_scale, rtol=1e-12)
+    w = rng.normal(size=by_row.width)
+    np.testing.assert_allclose(by_column.dots(w), by_row.dots(w), atol=1e-11)
+    y = np.where(rng.random(531) < 0.5, 1.0, -1.0)
+    gradients = [Objective(d, y, ridge=1.0).evaluate(w)[1] for d in (by_row, by_column)]
+    np.testing.assert_allclose(*gradients, atol=1e-10)
 
 
 def strided(X, layout):
@@ -327,7 +362,7 @@ def test_planted_bug_extreme_rows_copied_as_they_lie():
     X, w = strided(rng.normal(size=(70, 40)), "backwards"), rng.normal(size=40)
     copied = X * np.ones((70, 1))
     assert copied.flags.f_contiguous
-    design, other = (make_design(A, data_norm=1.0) for A in (X, copied))
+    design, other = (make_design(A, data_norm=100.0) for A in (X, copied))
     np.testing.assert_array_equal(design.row_scale, other.row_scale)
     assert (design.dots(w) != other.dots(w)).any()
 
@@ -543,11 +578,21 @@ def test_a_hessian_is_estimated_where_that_pays():
     assert sample_of_the_metric(wide_X, wide_y, 1e-5) == 0  # a factor would outweigh the rows
 
 
+def test_a_copy_in_single_precision_serves_where_a_hessian_costs_more():
+    X, y = problem(1100, 1000)
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    assert sample_of_the_metric(X, y, 1e-5) == 0
+    assert sample_of_the_metric(np.asfortranarray(X), y, 1e-5) == 0
+    assert sample_of_the_metric(X.astype(np.float32), y, 1e-6) == 1  # which has no shorter copy
+    assert sample_of_the_metric(X[:, :500], y, 1e-6) == 1
+
+
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_long_rows(dtype):
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_long_rows(order, dtype):
     """They are read four at a time; 803 is no multiple of the lanes, nor 30 of the four."""
     X, y = problem(30, 803, seed=7)
-    X = X.astype(dtype)
+    X = X.astype(dtype, order=order)
     w = np.random.default_rng(8).normal(size=803)
     design = make_design(X)
     np.testing.assert_allclose(design.dots(w), X @ w, atol=1e-11)
@@ -636,6 +681,30 @@ def test_nearly_equal_sparse_rows(columns):
     assert found.certificate.gradient_norm <= 1e-10
     np.testing.assert_allclose(found.coef, dense.coef, atol=1e-5)
     assert found.passes < dense.passes + 30
+
+
+@pytest.mark.parametrize(
+    ("density", "noise", "l2"), [(0.004, 0.01, 1e-9), (0.004, 1.0, 1e-9), (0.25, 30.0, 5e-8)]
+)
+def test_huge_margins_of_sparse_rows(density, noise, l2):
+    """Of two entries a row, where a Hessian costs as much as a thousand passes, but is needed."""
+    n, d = 200, 500
+    rng = np.random.default_rng(0)
+    X = sp.random_array(
+        (n, d), density=density, rng=rng, format="csr", data_sampler=rng.standard_normal
+    )
+    y = np.where(rng.random(n) < 0.5, 1.0, -1.0)
+    found = solve(
+        X,
+        y,
+        l2_reg_strength=l2,
+        offset=rng.normal(size=n),
+        prior_mean=rng.normal(size=d),
+        linear=noise * rng.normal(size=d),
+    )
+    assert np.abs(X @ found.coef).max() > 1e4
+    assert found.passes < 1900
+    assert found.certificate.gradient_norm <= found.certificate.rounding_bound
 
 
 @pytest.mark.parametrize("d", [25, 60])

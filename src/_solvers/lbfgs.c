@@ -15,10 +15,12 @@ enum {
     TRIALS = 25, /* of one line search */
     TRIALS_IN_NOISE = 2,
     STAGE_STEPS = 10, /* of Newton's method at one ridge, where L-BFGS fails */
-    /* Iterations without a smaller gradient: on a sample or with a metric that may improve;
-     * at a norm that rounding errors nearly explain; otherwise. */
+    /* Iterations without a smaller gradient: on a sample; with a metric that may improve, beside
+     * those that it costs, but no more than the most; at a norm that rounding errors nearly
+     * explain; otherwise. */
     PATIENCE_SAMPLE = 5,
     PATIENCE_METRIC = 5,
+    PATIENCE_MOST = 200,
     PATIENCE_COPY = 20,
     COPY_STEPS = 4, /* before a copy is thought of */
     PATIENCE_IN_NOISE = 10,
@@ -34,6 +36,8 @@ static const double COPY_PASSES = 11.0, COPY_ACCURACY = 1e-5;
 /* Entries that may be looked at, for about a tenth of a second, before the caller is asked again
  * whether to go on. */
 static const double UNASKED = 1e8;
+/* From one ridge to the next; with a tenth, the steps of large margins never catch up. */
+static const double STAGE = 0.5;
 /* An estimate of the Hessian must promise to leave no more than this share of the cost. */
 static const double GAIN = 0.7;
 
@@ -189,7 +193,7 @@ static privlr_status follow_ridge(solver *s) {
     s->f = &easier;
     memset(s->here.w, 0, (size_t)s->n * sizeof *s->here.w);
     easier.ridge = f->X.square_sum / (double)privlr_design_width(&f->X);
-    for (; easier.ridge > f->ridge; easier.ridge *= 0.1) {
+    for (; easier.ridge > f->ridge; easier.ridge *= STAGE) {
         evaluate(s, &s->here);
         const double enough = 0.1 * s->here.norm;
         for (int step = 0; step < STAGE_STEPS && s->here.norm > enough; step++) {
@@ -302,8 +306,8 @@ static privlr_status run(solver *s, double *w, point *best) {
             const int fresh = s->metric->every <= s->every && s->here.norm > 0.5 * built;
             int64_t every = rate > 0.0 && !fresh ? worthwhile_metric(s, rate) : 0;
             /* Where nothing else helps, an exact Hessian is worth any price, in the end. */
-            if (idle >= PATIENCE_METRIC + 2.0 * privlr_metric_cost(s->f, 1) && !s->newton &&
-                !is_in_noise(&s->here)) {
+            if (idle >= fmin(PATIENCE_METRIC + 2.0 * privlr_metric_cost(s->f, 1), PATIENCE_MOST) &&
+                !s->newton && !is_in_noise(&s->here)) {
                 if (s->metric->every != 1)
                     every = 1;
                 else if (follow_ridge(s) != PRIVLR_OK)
