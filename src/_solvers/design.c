@@ -9,6 +9,7 @@
 
 enum {
     LANES = 8,
+    PIECE = 16,            /* rows and columns that are transposed at a time */
     NARROW_BLOCK = 128,    /* rows; 32 columns of them fill the first-level cache */
     BLOCK_DOUBLES = 16384, /* a fraction of a small second-level cache */
     BLOCK_MIN = 16,
@@ -16,8 +17,7 @@ enum {
     STEP_BYTES = 7168, /* a fraction of a small first-level cache, or of half of one */
     STEP_CACHED = 32,  /* rows, where all are in a cache: more of them share a call */
     CACHED_ENTRIES = 1 << 21,
-    FETCH_ROWS = 32, /* from a step to the rows that are fetched meanwhile */
-    PIECE = 16       /* rows and columns that are transposed at a time */
+    FETCH_ROWS = 32 /* from a step to the rows that are fetched meanwhile */
 };
 
 /* Beyond this length a product of a row with plausible coefficients may overflow. */

@@ -13,8 +13,8 @@ typedef struct {
     double *linear;
 } privlr_single;
 
-/* Where a metric takes the passes' place, and where rows come from the cache, none is made; nor
- * where numbers leave the range of a float, or memory is short. */
+/* Where a metric is cheaper, and where rows come from the cache, none is made; nor where numbers
+ * leave the range of a float, or memory is short. */
 int privlr_single_is_apt(const privlr_objective *f);
 void privlr_single_init(privlr_single *single, const privlr_objective *f);
 void privlr_single_free(privlr_single *single);
