@@ -43,7 +43,7 @@ def test_card(model, tmp_path):
     assert "Guarantee" in run("card", model).stdout
     facts = json.loads(run("card", model, "--json").stdout)
     assert facts["privacy"]["epsilon"] == 1
-    for ending, start in (("md", "# Rel"), ("html", "<section>"), ("json", "{")):
+    for ending, start in (("md", "# PrivateL"), ("html", "<section>"), ("json", "{")):
         run("card", model, "--out", tmp_path / f"card.{ending}")
         assert (tmp_path / f"card.{ending}").read_text().startswith(start)
     assert ".md" in run("card", model, "--out", tmp_path / "card.doc", code=2).stderr

@@ -1,6 +1,7 @@
 """Model files: exact there and back; whatever is hostile is refused with one kind of error."""
 
 import dataclasses
+import datetime
 import hashlib
 import json
 from fractions import Fraction
@@ -51,6 +52,7 @@ class Fitted:
         self.privacy_ = record(n_classes=len(self.classes_))
         if not lattice:
             self.privacy_ = dataclasses.replace(self.privacy_, lattice=None)
+        self.released_on_ = datetime.date(2026, 1, 31)
         self.feature_names_in_ = np.array([f"x{j}" for j in range(d)], dtype=object)
 
 
@@ -176,6 +178,19 @@ def nested(depth: int) -> bytes:
         + b"]" * depth
         + b"}"
     )
+
+
+def test_the_day_is_that_of_the_fit(tmp_path: Path) -> None:
+    save_model(Fitted(), tmp_path / "a")
+    save_model(load_model(tmp_path / "a"), tmp_path / "b")
+    assert load_model(tmp_path / "b").released_on == datetime.date(2026, 1, 31)
+
+
+def test_a_missing_folder_is_named_as_given(tmp_path: Path) -> None:
+    path = tmp_path / "absent" / "z.json"
+    with pytest.raises(FileNotFoundError) as caught:
+        save_model(Fitted(), path)
+    assert caught.value.filename == str(path)
 
 
 ATTACKS = {

@@ -74,6 +74,7 @@ def test_bit_for_bit(tmp_path: Path, variant: str) -> None:
     np.testing.assert_allclose(
         released.predict_proba(sparse.coo_array(X)), stack.predict_proba(X), rtol=1e-12
     )
+    assert released.released_on == stack.released_on_
     save_stack(released, tmp_path / "b")
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
 

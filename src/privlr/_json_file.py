@@ -94,6 +94,8 @@ class Format(Generic[Content, Model]):
         ------
         ModelFileError
             If `load` would refuse it.
+        OSError
+            If the file cannot be written.
         """
         try:
             # An int where the content promises a float becomes one.
@@ -104,8 +106,11 @@ class Format(Generic[Content, Model]):
         self._parse(data)  # whatever is written can be read
         path = Path(path)
         scratch = path.with_name(path.name + ".partial")
-        scratch.write_bytes(data)
-        scratch.replace(path)
+        try:
+            scratch.write_bytes(data)
+            scratch.replace(path)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, str(path)) from None
 
     def load(self, path: str | os.PathLike[str]) -> Model:
         """Read a file that nobody vouches for.
@@ -160,7 +165,7 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     Attributes
     ----------
     released_on : datetime.date
-        The day (UTC) of the first save.
+        The day (UTC) of the fit.
     classes : tuple of bool, int, float or str
         Class labels.
     n_features : int
@@ -181,7 +186,7 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         Parameters
         ----------
         model : object
-            With ``classes_``, and perhaps names and a date.
+            With ``classes_``, a date, and perhaps names.
 
         Returns
         -------
@@ -189,9 +194,8 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             By name.
         """
         names = getattr(model, "feature_names_in_", None)
-        today = datetime.datetime.now(datetime.UTC).date()
         return {
-            "released_on": getattr(model, "released_on_", getattr(model, "released_on", today)),
+            "released_on": getattr(model, "released_on_", None) or model.released_on,
             "classes": tuple(model.classes_.tolist()),
             "feature_names": None if names is None else tuple(names.tolist()),
         }

@@ -20,6 +20,10 @@ __all__ = ["ModelCard", "model_card", "plain_text"]
 
 #: Above this a guarantee excludes next to nothing.
 LARGE_EPSILON = 10.0
+#: What is in a file; the class that was fitted is told where there is but one.
+_KINDS = {"ReleasedModel": "PrivateLogisticRegression", "ReleasedStack": "Stack of private models"}
+#: Most names that a card for people lists, and most letters of each.
+_LISTED, _LETTERS = 30, 40
 
 _RELATIONS = {
     "replace_one": "one row is replaced by another",
@@ -64,7 +68,7 @@ class ModelCard:
     Attributes
     ----------
     kind : str
-        Class of the model.
+        Class of the model, or "Stack of private models" if it was read from a file.
     record : PrivacyRecord, StackRecord or VerticalRecord
         The record of the release.
     classes : tuple
@@ -73,8 +77,10 @@ class ModelCard:
         Number of columns.
     feature_names : tuple of str or None
         Names of the columns, where they have any.
+    data_norm : float or None
+        Bound on the norm of a row; None for parties, whose record has one for each.
     released_on : datetime.date or None
-        Day of the release (UTC); None if the model does not know it.
+        Day of the fit (UTC); None if the model does not know it.
     """
 
     kind: str
@@ -82,6 +88,7 @@ class ModelCard:
     classes: tuple[Any, ...]
     n_features: int
     feature_names: tuple[str, ...] | None = None
+    data_norm: float | None = None
     released_on: datetime.date | None = None
 
     @property
@@ -139,6 +146,7 @@ class ModelCard:
             "released_on": None if self.released_on is None else self.released_on.isoformat(),
             "n_features": self.n_features,
             "feature_names": None if self.feature_names is None else list(self.feature_names),
+            "data_norm": self.data_norm,
             "classes": list(self.classes),
             "privacy": record,
         }
@@ -158,10 +166,12 @@ class ModelCard:
         shown = [
             ("Unit of privacy", facts["unit"]),
             ("Released on", facts["released_on"] or "not recorded"),
-            ("Classes", "; ".join(map(str, facts["classes"]))),
+            ("Classes", _listed(self.classes)),
             ("Columns", str(self.n_features)),
+            ("Names of columns", _listed(self.feature_names or ())),
         ]
         record = facts["privacy"]
+        record.setdefault("R", self.data_norm)  # the record of a stack has none
         record.pop("n_classes", None)  # the classes themselves are shown
         ordered = [*_LABELS, *(name for name in record if name not in _LABELS)]
         shown += [
@@ -220,13 +230,22 @@ def model_card(model: Any) -> ModelCard:
         raise InvalidParameterError("model", "a fitted private model", type(model)) from None
     names = getattr(model, "feature_names_in_", None)
     return ModelCard(
-        kind=type(model).__name__,
+        kind=_KINDS.get(type(model).__name__, type(model).__name__),
         record=record,
         classes=tuple(classes.tolist()),
         n_features=int(n_features),
         feature_names=None if names is None else tuple(names.tolist()),
+        data_norm=getattr(model, "data_norm_", getattr(record, "R", None)),
         released_on=getattr(model, "released_on_", getattr(model, "released_on", None)),
     )
+
+
+def _listed(names: tuple[Any, ...]) -> str:
+    """Return names in one line of bounded length."""
+    texts = [str(name) for name in names[:_LISTED]]
+    shown = [text if len(text) <= _LETTERS else text[: _LETTERS - 1] + "…" for text in texts]
+    more = len(names) - len(shown)
+    return "; ".join([*shown, f"and {more} more"] if more > 0 else shown)
 
 
 def _factor(epsilon: float) -> str:
@@ -256,7 +275,8 @@ def plain_text(value: Any) -> str:
             if value.get("delta", "0") != "0":
                 parts.append(f"delta {_number(value['delta'])}")
             return ", ".join([*parts, *filter(None, [value.get("note")])])
-        return ", ".join(f"{name} {plain_text(entry)}" for name, entry in value.items())
+        known = {name: entry for name, entry in value.items() if entry is not None}
+        return ", ".join(f"{name} {plain_text(entry)}" for name, entry in known.items())
     if isinstance(value, list | tuple):
         return "; ".join(plain_text(entry) for entry in value)
     if isinstance(value, bool):

@@ -47,6 +47,7 @@ class _Fitted(Protocol):
     intercept_: NDArray[np.float64]
     classes_: NDArray[Any]
     privacy_: PrivacyRecord
+    released_on_: datetime.date
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +67,7 @@ class ReleasedModel:
     feature_names_in_ : ndarray of str, or None
         Names of the columns, where the training rows had them.
     released_on : datetime.date
-        The day (UTC) on which the model was first saved.
+        The day (UTC) of the fit.
     """
 
     coef_: NDArray[np.float64]
@@ -193,7 +194,7 @@ def save_model(model: _Fitted, path: str | os.PathLike[str]) -> None:
     Parameters
     ----------
     model : fitted estimator or ReleasedModel
-        Whatever has ``coef_``, ``intercept_``, ``classes_`` and ``privacy_``.
+        Whatever has ``coef_``, ``intercept_``, ``classes_``, ``privacy_`` and ``released_on_``.
     path : path-like
         The file to write. It is replaced only once the whole new content is on disk.
 

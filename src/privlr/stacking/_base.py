@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import math
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -225,6 +226,7 @@ class StackingClassifier(ClassifierMixin, BaseEstimator):
         self.classes_ = classes
         self.data_norm_ = self._bound
         self.privacy_ = record
+        self.released_on_ = datetime.datetime.now(datetime.UTC).date()
         return self
 
     def _high_level(

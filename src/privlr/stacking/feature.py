@@ -124,6 +124,8 @@ class FeatureStackingClassifier(GroupedStackingClassifier):
         Bound that rows are clipped to, before it is divided over groups.
     privacy_ : StackRecord
         The guarantee of the whole, and its items.
+    released_on_ : datetime.date
+        The day (UTC) of the fit.
 
     Notes
     -----

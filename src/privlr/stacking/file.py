@@ -88,7 +88,7 @@ class ReleasedStack:
     privacy_ : StackRecord
         What the release says about its own privacy.
     released_on : datetime.date
-        The day (UTC) on which the stack was first saved.
+        The day (UTC) of the fit.
     """
 
     low_level_: tuple[LowLevelModel, ...]

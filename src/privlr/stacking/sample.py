@@ -56,7 +56,7 @@ class SampleStackingClassifier(StackingClassifier):
     ----------
     low_level_ : tuple of LowLevelModel
         Models of the parts.
-    coef_, intercept_, high_level_privacy_, classes_, privacy_
+    coef_, intercept_, high_level_privacy_, classes_, privacy_, released_on_
         As in `FeatureStackingClassifier`.
 
     Notes

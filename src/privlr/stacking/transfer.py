@@ -71,6 +71,8 @@ class TransferSourceClassifier(GroupedStackingClassifier):
         Bound that rows are clipped to, before it is divided over groups.
     privacy_ : StackRecord
         The guarantee of the whole, and its items.
+    released_on_ : datetime.date
+        The day (UTC) of the fit.
 
     Notes
     -----
@@ -195,7 +197,7 @@ class TransferStackingClassifier(GroupedStackingClassifier):
 
     Attributes
     ----------
-    low_level_, coef_, intercept_, high_level_privacy_, classes_, privacy_
+    low_level_, coef_, intercept_, high_level_privacy_, classes_, privacy_, released_on_
         As in `FeatureStackingClassifier`.
 
     Notes
