@@ -183,6 +183,15 @@ def test_a_ledger_in_memory_refuses_to_be_pickled():
         pickle.dumps(Ledger(1))
 
 
+def test_a_refusal_names_the_limit_in_the_way():
+    ledger = Ledger(4)
+    with pytest.raises(PrivacyBudgetError, match="total epsilon 5, above the limit 4"):
+        ledger.charge("too much", 5)
+    with pytest.raises(PrivacyBudgetError, match="total delta 1/100000, above the delta_limit 0"):
+        ledger.charge("vertical", 1, 1e-5)
+    assert not ledger.charges
+
+
 def spend_all(path_or_ledger, label):
     """Charge 1/64 until refused; return how many charges went through."""
     ledger = path_or_ledger if isinstance(path_or_ledger, Ledger) else Ledger(path=path_or_ledger)

@@ -208,14 +208,14 @@ class Ledger:
         """
         entry = Charge(str(label), exact("epsilon", epsilon), exact("delta", delta), str(note))
         with self._transaction() as connection:
-            limits = _limits(connection)
             charges = [*_charges(connection), entry]
-            for name, limit in zip(("epsilon", "delta"), limits, strict=True):
+            kinds = (("epsilon", "limit"), ("delta", "delta_limit"))
+            for (name, bound), limit in zip(kinds, _limits(connection), strict=True):
                 total = sum(getattr(charge, name) for charge in charges)
                 if limit is not None and total > limit:
                     raise PrivacyBudgetError(
                         f"charging {name}={getattr(entry, name)} for {entry.label!r} would make "
-                        f"the total {total}, above the limit {limit}"
+                        f"the total {name} {total}, above the {bound} {limit}"
                     )
             connection.execute(
                 "INSERT INTO charges (label, epsilon, delta, note) VALUES (?, ?, ?, ?)",
