@@ -67,7 +67,9 @@ class PrivateSearch(ClassifierMixin, BaseEstimator):
     estimator : estimator
         A classifier of this library. Its own ledger must be None: the search charges.
     param_grid : dict or list of dicts
-        Public candidates. A run costs what the dearest of them says that it costs.
+        Public candidates, without `epsilon` and `ledger`: every run has the estimator's
+        epsilon. Where other parameters (`pipeline`, `n_groups`) make a run cost more than its
+        epsilon, every run is charged at the cost of the dearest candidate.
     method : {"repeat", "disjoint"}, default="repeat"
         "repeat": a random number of runs, each with a candidate drawn at random, fitted on
         four fifths of the rows and scored with noise on the rest; the best run is released.
