@@ -2,7 +2,10 @@
 
 import csv
 import json
+import os
+import subprocess
 import sys
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +13,13 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from privlr._tables import class_labels, read_table
+from privlr._tables import class_labels, read_table, read_text
 from privlr.cli import app, demo
 from privlr.datasets import Dataset
-from privlr.model_file import load_model
+from privlr.linear_model import PrivateLogisticRegression
+from privlr.model_file import load_model, save_model
 from privlr.preprocessing import BoundedScaler
+from privlr.privacy import Ledger
 from privlr.stacking import load_stack
 
 COMMON = ["--label", "y", "--epsilon", "1", "--data-norm", "1"]
@@ -88,9 +93,16 @@ def test_parquet_reads_like_csv(data: Path, tmp_path: Path) -> None:
     written = parquet.read_table(predictions).to_pylist()
     assert [{name: str(cell) for name, cell in row.items()} for row in written] == list(shown)
     parquet.write_table(pyarrow.table({"a": [1.0, None], "t": ["x", "y"]}), path)
-    for features, reason in ((["a"], "empty cells"), (["t"], "not numeric")):
+    for features, reason in ((["a"], "'a' is empty in row 2"), (["t"], "'t' is no number")):
         with pytest.raises(ValueError, match=reason):
             read_table(path, features=features)
+    with pytest.raises(ValueError, match="'t' is no number.*--drop"):
+        read_table(path, drop=["a"])
+    parquet.write_table(pyarrow.table({"a": [1.0, np.inf], "t": ["x", None]}), path)
+    with pytest.raises(ValueError, match="'a' is no finite number in row 2"):
+        read_table(path, features=["a"])
+    with pytest.raises(ValueError, match="data.parquet: column 't' is empty in row 2"):
+        read_text(path, ["t"])
     parquet.write_table(pyarrow.table({"a": [1, 2], "y": [0.0, 1.0]}), path)
     assert read_table(path, label="y").labels == ["0", "1"]
 
@@ -111,14 +123,14 @@ def test_a_class_may_hold_a_comma() -> None:
             class_labels(["yes"], text)
 
 
-def test_undeclared_classes_are_on_record(data: Path, tmp_path: Path) -> None:
-    arguments = ["fit", data, *COMMON, "--out", tmp_path / "m.json", "--overwrite", "--json"]
-    result = run(*arguments)
-    assert "declare them with --classes" in result.stderr
-    assert "classes" in json.loads(result.stdout)["public"]
-    accepted = run(*arguments, "--classes-public")
-    assert not accepted.stderr
-    assert "classes" in json.loads(accepted.stdout)["public"]
+def test_classes_are_declared_or_on_record(data: Path, tmp_path: Path) -> None:
+    out = tmp_path / "m.json"
+    arguments = ["fit", data, *COMMON, "--out", out, "--overwrite", "--json"]
+    assert "--classes" in run(*arguments, code=2).stderr
+    assert not out.exists()
+    public = run(*arguments, "--classes", "public")
+    assert "classes" in json.loads(public.stdout)["public"]
+    assert load_model(out).classes_.tolist() == ["no", "yes"]
     declared = run(*arguments, "--classes", "no,yes")
     assert "classes" not in json.loads(declared.stdout)["public"]
 
@@ -130,11 +142,16 @@ def test_unasked_for_options_do_not_exist(data: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        (["--label", "z"], "no column 'z'"),
-        (["--drop", "id"], "no column 'id'"),
-        (["--drop", "age", "--drop", "dose", "--drop", "weight, kg"], "no feature columns"),
+        (["--classes", "no,yes", "--label", "z"], "no column 'z'"),
+        (["--classes", "no,yes", "--drop", "id"], "no column 'id'"),
+        (
+            ["--classes", "no,yes", "--drop", "age", "--drop", "dose", "--drop", "weight, kg"],
+            "no feature columns",
+        ),
         (["--classes", "no,maybe"], "'yes' is not one of"),
-        (["--classes", "no,yes", "--classes-public"], "not both"),
+        (["--classes", "no,yes", "--limit", "1"], "give --ledger too"),
+        (["--classes", "no,yes", "--ledger", "absent.ledger"], "--limit makes one"),
+        (["--classes", "no,yes", "--ledger", "absent/l", "--limit", "1"], "cannot be used"),
         (["--classes", "no,yes", "--epsilon", "0"], "epsilon must be"),
         (["--classes", "no,yes", "--epsilon", "nan"], "epsilon must be"),
         (["--classes", "no,yes", "--data-norm", "-1"], "data_norm must be"),
@@ -161,7 +178,9 @@ def test_refusals(data: Path, tmp_path: Path, arguments: list[str], reason: str)
         ("a,a,y\n1,2,no\n", "several columns 'a'"),
         ("a,y\n1,no\n,yes\n", "column 'a' is empty in row 2"),
         ("a,y\n1,no\nx,yes\n", "column 'a' is no number in row 2"),
-        ("a,y\n1,no\nnan,yes\n", "X"),
+        ("a,y\n1,no\nnan,yes\n", "column 'a' is no finite number in row 2"),
+        ("b,a,y\n1,2,no\n\n3,1e999,yes\n", "column 'a' is no finite number in row 2"),
+        ("a,y\n1,no\nx,yes\n", "(leave a column out with --drop)"),
         ("a,y\n1,no\n2\n", "row 2 (the header not counted) has fewer cells"),
         ("a,y\n1,no\n\n2,yes\n3,yes,\n", "row 3 (the header not counted) has more cells"),
         ("a,y\n1,no\n\nx,yes\n", "is no number in row 2"),
@@ -177,10 +196,23 @@ def test_bad_tables(tmp_path: Path, content: str, reason: str) -> None:
     path.write_text(content)
     result = run("fit", path, *COMMON, "--classes", "no,yes", "--out", tmp_path / "m", code=2)
     assert reason in result.stderr
+    assert str(path) in result.stderr
+
+
+def test_other_encodings_are_refused_by_name(tmp_path: Path) -> None:
+    path = tmp_path / "bad.csv"
+    for content in ("a,y\n1,é\n".encode("latin-1"), "é,y\n1,no\n".encode("latin-1")):
+        path.write_bytes(content)
+        result = run("fit", path, *COMMON, "--classes", "no,yes", code=2)
+        assert f"{path} is not text in UTF-8" in result.stderr
+        assert "codec" not in result.stderr
 
 
 def test_what_is_refused_of_a_cell_stays_private(tmp_path: Path) -> None:
     path = tmp_path / "bad.csv"
+    path.write_text("a,y\n1e777,no\n")
+    result = run("fit", path, *COMMON, "--classes", "no,yes", code=2)
+    assert "777" not in result.output and "inf" not in result.output
     for row in ("1,no,secret", "secret,no", "secret"):
         path.write_text(f"a,y\n{row}\n")
         result = run("fit", path, *COMMON, "--classes", "no,yes", code=2)
@@ -205,10 +237,90 @@ def test_an_existing_file_is_replaced_only_on_demand(
         assert taken.read_text() != "precious"
 
 
+def test_what_a_command_reads_is_never_replaced(data: Path, source: Path, tmp_path: Path) -> None:
+    importance, ranges, budget = (tmp_path / name for name in ("importance.csv", "r.csv", "b"))
+    ranges.write_text("feature,lower,upper\nage,0,1\n")
+    fit = ["fit", data, *COMMON, "--classes", "no,yes"]
+    run(*fit, "--ledger", budget, "--limit", 3, "--out", tmp_path / "m.json")
+    grouped = [*fit, "--groups", 2, "--importance", importance]
+    transfer = ["transfer", source, data, "--label", "y", "--epsilon", 1, "--ledger", budget]
+    for arguments, inputs in (
+        (fit, [data]),
+        ([*fit, "--ledger", budget], [budget]),
+        ([*fit, "--ledger", tmp_path / "new", "--limit", 1], [tmp_path / "new"]),
+        (grouped, [importance]),
+        (transfer, [source, data, budget]),
+        (["predict", source, data], [source, data]),
+        (["scale", data, "--ranges", ranges], [data, ranges]),
+        (["card", source], [source]),
+    ):
+        for path in inputs:
+            before = path.read_bytes() if path.exists() else None
+            link = tmp_path / "link.json"
+            link.unlink(missing_ok=True)
+            link.symlink_to(path)
+            for out in (path, link, tmp_path / "." / path.name):
+                refused = run(*arguments, "--out", out, "--overwrite", code=2)
+                assert "one of the files that are read" in refused.stderr
+                assert (path.read_bytes() if path.exists() else None) == before
+    assert len(Ledger(path=budget).charges) == 1
+
+
+def test_fits_and_transfers_charge_one_ledger(data: Path, source: Path, tmp_path: Path) -> None:
+    budget, out = tmp_path / "b.ledger", tmp_path / "m.json"
+    options = ["--ledger", budget, "--out", out, "--overwrite"]
+    fit = ["fit", data, *COMMON, "--classes", "no,yes", *options]
+    transfer = ["transfer", source, data, "--label", "y", "--epsilon", 0.3, *options]
+    facts = json.loads(run(*fit, "--limit", "2.5", "--json").stdout)["ledger"]
+    assert (facts["spent"], facts["limit"], facts["remaining"]) == ("1", "5/2", "3/2")
+    assert "spent 13/10, limit 5/2, remaining 6/5" in run(*transfer, code=0).stdout.replace(
+        "\n", " "
+    )
+    run(*fit, "--groups", 2, "--limit", "5/2")
+    assert "limit must be 5/2" in run(*fit, "--limit", 3, code=2).stderr
+    before = out.read_bytes()
+    refused = run(*fit, code=2)
+    assert "above the limit 5/2" in refused.stderr
+    assert out.read_bytes() == before
+    ledger = Ledger(path=budget)
+    assert ledger.spent == Fraction("2.3")
+    labels = [charge.label for charge in ledger.charges]
+    assert labels == [
+        "PrivateLogisticRegression",
+        "TransferStackingClassifier",
+        "TransferSourceClassifier",
+    ]
+
+    ledger.charge("[red]by hand", "1/5", note="[b]")
+    shown = json.loads(run("ledger", budget, "--json").stdout)
+    assert [charge["epsilon"] for charge in shown["charges"]] == ["1", "3/10", "1", "1/5"]
+    assert (shown["spent"], shown["remaining"], shown["delta_limit"]) == ("5/2", "0", "0")
+    table = run("ledger", budget).stdout
+    assert "[red]by hand" in table and "[b]" in table
+    assert "2.5 of epsilon 2.5 spent, 0 remain" in table
+
+
+def test_a_ledger_is_shown_and_never_made(data: Path, tmp_path: Path) -> None:
+    budget = tmp_path / "b.ledger"
+    assert "no ledger" in run("ledger", budget, code=2).stderr
+    assert not budget.exists()
+    budget.touch()
+    assert "no ledger" in run("ledger", budget, code=2).stderr
+    fit = ["fit", data, *COMMON, "--classes", "no,yes", "--ledger", budget]
+    assert "no ledger" in run(*fit, "--out", tmp_path / "m.json", code=2).stderr
+    assert not budget.stat().st_size
+    assert "cannot be used" in run("ledger", data, code=2).stderr
+    Ledger(path=budget).charge("free", 3, 1e-6)
+    table = run("ledger", budget).stdout
+    assert "3 of epsilon spent, without a limit\n1e-06 of delta spent" in table
+    assert json.loads(run("ledger", budget, "--json").stdout)["remaining"] is None
+
+
 def test_a_file_is_refused_before_anything_is_read(tmp_path: Path) -> None:
     taken, absent = tmp_path / "taken.json", tmp_path / "absent.csv"
     taken.touch()
-    assert "exists already" in run("fit", absent, *COMMON, "--out", taken, code=2).stderr
+    fit = ["fit", absent, *COMMON, "--classes", "no,yes"]
+    assert "exists already" in run(*fit, "--out", taken, code=2).stderr
 
 
 def test_prediction_needs_the_model_and_its_columns(data: Path, tmp_path: Path) -> None:
@@ -219,6 +331,50 @@ def test_prediction_needs_the_model_and_its_columns(data: Path, tmp_path: Path) 
     model.write_text(model.read_text()[:-9])
     assert "m.json" in run("predict", model, data, code=2).stderr
     run("predict", tmp_path / "absent.json", data, code=2)
+
+
+def test_prediction_by_a_model_without_names(
+    rows: tuple[list[str], np.ndarray, np.ndarray], data: Path, tmp_path: Path
+) -> None:
+    _, X, y = rows
+    model, named = tmp_path / "m.json", tmp_path / "named.json"
+    fitted = PrivateLogisticRegression(1.0, classes=["no", "yes"]).fit(X, y)
+    save_model(fitted, model)
+    assert "(leave a column out with --drop)" in run("predict", model, data, code=2).stderr
+    shown = csv.DictReader(run("predict", model, data, "--drop", "y").stdout.splitlines())
+    assert [row["prediction"] for row in shown] == fitted.predict(X).tolist()
+    fit = ["fit", data, *COMMON, "--classes", "no,yes"]
+    run(*fit, "--out", named)
+    assert "leave out --drop" in run("predict", named, data, "--drop", "y", code=2).stderr
+    data.write_text(data.read_text().replace("\n", "\nx", 1))
+    refused = run("predict", named, data, code=2).stderr
+    assert "column 'age' is no number in row 1" in refused
+    assert "--drop" not in refused
+
+
+def test_rows_beyond_the_bound_are_counted(data: Path, source: Path, tmp_path: Path) -> None:
+    model, few = tmp_path / "m.json", tmp_path / "few.csv"
+    fit = ["fit", data, "--label", "y", "--epsilon", 1, "--data-norm", 2**0.5]
+    run(*fit, "--classes", "no,yes", "--out", model)
+    few.write_text('age,dose,"weight, kg"\n1,0,0\n0,0,1e300\n0,1.0001,0\n0,0,-1.1\n')
+    assert "2 of 4 rows are longer than 1.41421" in run("predict", model, few).stderr
+    assert "2 of 4 rows are longer than 1, " in run("predict", source, few).stderr
+    few.write_text('age,dose,"weight, kg"\n1,0,0\n')
+    for released in (model, source):
+        assert not run("predict", released, few, "--json").stderr
+
+
+def test_a_reader_that_has_enough_is_no_refusal(data: Path, tmp_path: Path) -> None:
+    model = tmp_path / "m.json"
+    run("fit", data, *COMMON, "--classes", "no,yes", "--out", model)
+    command = [Path(sys.executable).with_name("privlr"), "predict", model, data]
+    for arguments in (command, [*command, "--json"], [command[0], "card", model]):
+        read, write = os.pipe()
+        os.close(read)
+        done = subprocess.run(arguments, stdout=write, stderr=subprocess.PIPE, text=True)
+        os.close(write)
+        assert "refused" not in done.stderr and "Errno" not in done.stderr
+        assert "Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
@@ -237,11 +393,12 @@ def test_scaled_by_public_ranges(data: Path, tmp_path: Path, ending: str) -> Non
     np.testing.assert_array_equal(scaled.X, expected)
     assert np.linalg.norm(scaled.X, axis=1).max() <= 1
     assert facts["data_norm"] ** 2 == pytest.approx(2)
+    assert facts["data_norm with --groups"] == 1
     assert "exists already" in run(*arguments, code=2).stderr
     run(*arguments, "--overwrite")
     assert "age" in run(*arguments, "--overwrite", "--keep", "age", code=2).stderr
     ranges.write_text("feature,lower,upper\nage,1,1\n")
-    assert "upper must be" in run(*arguments, "--overwrite", code=2).stderr
+    assert "below upper for the column 'age'" in run(*arguments, "--overwrite", code=2).stderr
     ranges.write_text("feature,lower,upper\nsize,0,1\n")
     assert "no column 'size'" in run(*arguments, "--overwrite", code=2).stderr
 
@@ -270,6 +427,23 @@ def test_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert out.read_bytes().startswith(b"\x89PNG")
     facts = json.loads(run("demo", "--repeats", 1, "--out", out, "--json").stdout)
     assert len(facts["fits"]) == 2 * len(demo.EPSILONS)
+
+
+def test_a_missing_federated_extra_is_named(
+    tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "nvflare", None)
+    options = ["--party", data, "--labels", data, "--label", "y", "--classes", "no,yes"]
+    more = ["--id", "age", "--rounds", 1, "--out", tmp_path / "try"]
+    refused = run("federated", "simulate", *options, *more, code=2)
+    assert "pip install 'privlr[federated]'" in refused.stderr
+
+
+def test_what_is_no_job_folder_is_named_as_given(tmp_path: Path) -> None:
+    job = tmp_path / "nojob"
+    for command in ("predict", "resume"):
+        refused = run("federated", command, job, "--out", tmp_path / "out", code=2).stderr
+        assert "job must be a folder" in refused and "config_fed" not in refused
 
 
 @pytest.mark.parametrize("command", [["demo"], ["reproduce", "admm"]])
@@ -320,7 +494,7 @@ def test_transfer_from_file_to_file(
     run(*arguments, "--combiner", 0, "--overwrite")
     assert load_stack(out).combiner == 0
     arguments[1] = out
-    run(*arguments, "--data-norm", 1, "--overwrite")
+    run(*arguments, "--data-norm", 1, "--out", tmp_path / "next.json")
 
 
 @pytest.mark.parametrize(

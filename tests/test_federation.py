@@ -859,7 +859,7 @@ from pathlib import Path
 from privlr.federation.local import LocalFederation
 try:
     LocalFederation(Path(sys.argv[1]), ["a"]).provision()
-except privlr.exceptions.FederationError as error:
+except ModuleNotFoundError as error:
     print(error)
 """
     done = subprocess.run(

@@ -74,16 +74,25 @@ def read_table(
     Raises
     ------
     ValueError
-        If a column is missing or stands twice, or a cell is no number.
+        If a column is missing or stands twice, or a cell is no finite number.
     """
     header = _header(path)
+    droppable = features is None
     if features is None:
         features = [name for name in header if name != label and name not in drop]
     _require_columns(path, header, [*features, *([] if label is None else [label]), *drop])
     if not features:
         raise ValueError(f"{path} has no feature columns")
     read = _read_parquet if is_parquet(path) else _read_csv
-    X, labels = read(path, header, features, label)
+    try:
+        X, labels = read(path, header, features, label)
+        for row, column in np.argwhere(~np.isfinite(X))[:1].tolist():
+            raise _CellError(path, features[column], "is no finite number", row)
+    except _CellError as error:
+        advice = " (leave a column out with --drop)" if droppable else ""
+        raise ValueError(
+            f"{error}; every feature must be a number in every row, and none is filled in{advice}"
+        ) from None
     return Table(tuple(features), X, labels)
 
 
@@ -208,6 +217,15 @@ def encode_table(columns: dict[str, Sequence[Any]], *, parquet: bool) -> bytes:
     return text.getvalue().encode()
 
 
+class _CellError(ValueError):
+    """A cell cannot be used: where it stands, and not what it holds, which is private."""
+
+    def __init__(self, path: Path, column: str, what: str, row: int) -> None:
+        super().__init__(
+            f"{path}: column {column!r} {what} in row {row + 1} (the header not counted)"
+        )
+
+
 def _looks_like_integer(text: str) -> bool:
     return text.removeprefix("-").isdecimal() and len(text) < 18 and str(int(text)) == text
 
@@ -232,6 +250,8 @@ def _csv_rows(path: Path) -> Iterator[list[str]]:
             yield from csv.reader(stream)
         except csv.Error:
             raise ValueError(f"{path}: not a table of numbers and labels") from None
+        except UnicodeError:
+            raise ValueError(f"{path} is not text in UTF-8") from None
 
 
 def _csv_header(path: Path) -> list[str]:
@@ -270,7 +290,11 @@ def _read_csv(
                     ndmin=2,
                 )
             except ValueError as error:
-                raise ValueError(f"{path}: {_complaint(str(error), header)}") from None
+                place = re.search(r"at row (\d+), column (\d+)", str(error))
+                if place is None:
+                    raise ValueError(f"{path}: not a table of numbers and labels") from None
+                what = "is empty" if "string ''" in str(error) else "is no number"
+                raise _CellError(path, header[int(place[2]) - 1], what, int(place[1])) from None
         if not len(cells):
             raise ValueError(f"{path} has no rows")
         return cells
@@ -279,19 +303,6 @@ def _read_csv(
     labels = [] if label is None else [text.strip() for text in columns([label], str)[:, 0]]
     X = columns(features, np.float64) if features else np.empty((len(labels), 0))
     return X, labels
-
-
-def _complaint(error: str, header: list[str]) -> str:
-    """Say where `numpy.loadtxt` failed, and not on what: a cell is private."""
-    place = re.search(r"at row (\d+), column (\d+)", error)
-    if place is None:
-        return "not a table of numbers and labels"
-    row, column = int(place[1]) + 1, int(place[2]) - 1
-    what = "is empty" if "string ''" in error else "is no number"
-    return (
-        f"column {header[column]!r} {what} in row {row} (the header not counted); every feature "
-        "must be a number in every row, and none is filled in (leave a column out with --drop)"
-    )
 
 
 def _pyarrow() -> Any:
@@ -314,13 +325,13 @@ def _read_parquet(
     if not table.num_rows:
         raise ValueError(f"{path} has no rows")
     for name in names:
-        if table[name].null_count:
-            raise ValueError(f"{path}: column {name!r} has empty cells")
+        for row in np.flatnonzero(table[name].is_null().to_numpy())[:1].tolist():
+            raise _CellError(path, name, "is empty", row)
     X = np.empty((table.num_rows, len(features)), order="F")
     for j, name in enumerate(features):
         cells = table[name].to_numpy()
         if cells.dtype.kind not in "biuf":
-            raise ValueError(f"{path}: column {name!r} is not numeric")
+            raise _CellError(path, name, "is no number", 0)
         X[:, j] = cells
     labels = [] if label is None else [_label_text(cell) for cell in table[label].to_pylist()]
     return X, labels

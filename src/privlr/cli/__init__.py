@@ -2,13 +2,12 @@
 
 Its guarantee is for one row replaced by another; the number of rows is public.
 
-Exit codes: 0 done; 1 the run itself failed; 2 the input was refused.
+Exit codes: 0 done; 1 the run itself failed; 2 the input was refused, or an extra is missing.
 """
 
 from __future__ import annotations
 
 import sys
-import warnings
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,17 +15,18 @@ from typing import Annotated, Any
 import msgspec
 import numpy as np
 import typer
+from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
 from privlr._tables import class_labels, encode_table, is_parquet, read_table
-from privlr.cli import federated, inspection, reproduce, scale, stacking
-from privlr.cli.report import Overwrite, print_facts, reported, require_writable
-from privlr.exceptions import PrivacyWarning
+from privlr.cli import federated, inspection, ledger, reproduce, scale, stacking
+from privlr.cli.report import Overwrite, print_facts, reported, require_writable, warn
 from privlr.linear_model import PrivateLogisticRegression
-from privlr.model_file import save_model
-from privlr.stacking import TransferSourceClassifier, save_stack
+from privlr.model_file import ReleasedModel, save_model
+from privlr.privacy import Ledger
+from privlr.stacking import ReleasedStack, TransferSourceClassifier, save_stack
 
 __all__ = ["app"]
 
@@ -55,13 +55,6 @@ def _main(
 
 _Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 _Epsilon = Annotated[float, typer.Option(help="Privacy budget of the whole release.")]
-_DataNorm = Annotated[
-    float,
-    typer.Option(
-        help="Bound R on the norm of a row with the constant 1 of the intercept appended; "
-        "longer rows are scaled down. Choose it without looking at the data."
-    ),
-]
 _L2 = Annotated[
     float | None,
     typer.Option("--l2", help="Ridge of the mean loss; by default n_features / (2 n epsilon)."),
@@ -74,13 +67,21 @@ def _fit(
     data: Annotated[Path, typer.Argument(help="CSV with a header line, or Parquet.")],
     label: Annotated[str, typer.Option(help="The label column.")],
     epsilon: _Epsilon,
-    data_norm: _DataNorm,
+    data_norm: Annotated[
+        float,
+        typer.Option(
+            help="Bound R on the norm of a row, in which the constant 1 of the intercept counts; "
+            "models of --groups have no intercept. Longer rows are scaled down. Choose it "
+            "without looking at the data."
+        ),
+    ],
     classes: Annotated[
-        str | None, typer.Option(help='All classes: yes,no or yes,"no, thanks".')
-    ] = None,
-    classes_public: Annotated[
-        bool, typer.Option("--classes-public", help="Which labels occur is no secret.")
-    ] = False,
+        str,
+        typer.Option(
+            help='All classes: yes,no or yes,"no, thanks"; or public: those that occur, '
+            "which then is no secret, and the record says so."
+        ),
+    ],
     l2: _L2 = None,
     loss: Annotated[
         str | None, typer.Option(help="logistic, or capped (less noise; for groups the default).")
@@ -96,32 +97,27 @@ def _fit(
         Path | None,
         typer.Option(help="CSV with columns feature and importance, public; needs --groups."),
     ] = None,
+    charged: ledger.LedgerFile = None,
+    limit: ledger.Limit = None,
     out: Annotated[Path, typer.Option(help="Where to write the model.")] = Path("model.json"),
     overwrite: Overwrite = False,
     json: _Json = False,
 ) -> None:
     """Fit a private model to a table and write it as JSON."""
     with reported():
-        require_writable(out, overwrite)
-        if classes is not None and classes_public:
-            raise ValueError("give --classes or --classes-public, not both")
+        require_writable(out, overwrite, data, importance, charged)
         if importance is not None and groups is None:
             raise ValueError("--importance divides the budget over groups: give --groups too")
         table = read_table(data, label=label, drop=drop or ())
-        labels, found = class_labels(table.labels, classes)
-        if classes is None and not classes_public:
-            warnings.warn(
-                f"the classes {found} are taken from the file and count as public, which the "
-                "record will say; declare them with --classes, or accept it with --classes-public",
-                PrivacyWarning,
-                stacklevel=2,
-            )
-        declared = "public" if classes is None else found
+        public = classes == "public"
+        labels, found = class_labels(table.labels, None if public else classes)
+        declared = "public" if public else found
+        weights = None if importance is None else stacking.importance(importance, table.names)
+        budget = ledger.open_ledger(charged, limit)
         fitted: Any
         if groups is None:
-            fitted = _estimator(epsilon, data_norm, l2, loss or "logistic", declared)
+            fitted = _estimator(epsilon, data_norm, l2, loss or "logistic", declared, budget)
         else:
-            weights = None if importance is None else stacking.importance(importance, table.names)
             fitted = TransferSourceClassifier(
                 epsilon,
                 n_groups=groups,
@@ -130,11 +126,13 @@ def _fit(
                 l2_reg_strength="auto" if l2 is None else l2,
                 loss=loss or "auto",
                 classes=declared,
+                ledger=budget,
             )
         fitted.fit(table.X, labels)
         fitted.feature_names_in_ = np.array(table.names, dtype=object)
         save_model(fitted, out) if groups is None else save_stack(fitted, out)
-    print_facts(f"Model written to {out}", fitted.privacy_, json)
+        facts = ledger.with_totals(fitted.privacy_, budget)
+    print_facts(f"Model written to {out}", facts, json)
 
 
 @app.command("predict")
@@ -145,16 +143,26 @@ def _predict(
         Path | None,
         typer.Option(help="CSV or Parquet to write; by default CSV on standard output."),
     ] = None,
+    drop: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A column that is no feature, for a model without names of columns; "
+            "may be repeated."
+        ),
+    ] = None,
     overwrite: Overwrite = False,
     json: _Json = False,
 ) -> None:
     """Predict classes and probabilities; columns are found by name."""
     with reported():
         if out is not None:
-            require_writable(out, overwrite)
+            require_writable(out, overwrite, model, data)
         released = stacking.load_released(model)
         known = released.feature_names_in_
-        table = read_table(data, features=None if known is None else known.tolist())
+        if known is not None and drop:
+            raise ValueError(f"{model} names its columns and takes no others: leave out --drop")
+        features = None if known is None else known.tolist()
+        table = read_table(data, features=features, drop=drop or ())
         classes = [str(name) for name in released.classes_.tolist()]
         probabilities = released.predict_proba(table.X).tolist()
         predicted = released.predict(table.X).tolist()
@@ -168,10 +176,30 @@ def _predict(
             names = ["prediction", *(f"probability_{name}" for name in classes)]
             columns = dict(zip(names, [predicted, *zip(*probabilities, strict=True)], strict=True))
             content = encode_table(columns, parquet=out is not None and is_parquet(out))
+        long, bound = _longer_rows(released, table.X)
+        if long:
+            warn(
+                f"{long} of {len(table.X)} rows are longer than {bound:.6g}, to which rows were "
+                "scaled down in training; were these scaled as those were?"
+            )
         if out is None:
             sys.stdout.buffer.write(content)
         else:
             out.write_bytes(content)
+
+
+def _longer_rows(
+    released: ReleasedModel | ReleasedStack, X: NDArray[np.float64]
+) -> tuple[int, float]:
+    """Count the rows beyond a model's bound on their norm, and return it; it may be rounded."""
+    if isinstance(released, ReleasedStack):
+        bound = released.data_norm_
+        constant = any(model.has_intercept for model in released.low_level_)
+    else:
+        bound, constant = released.privacy_.R, bool(released.intercept_.any())
+    with np.errstate(over="ignore"):
+        norm = np.hypot(np.linalg.norm(X, axis=1), constant)
+    return int(np.sum(norm > 1.001 * bound)), bound
 
 
 app.command("transfer")(stacking._transfer)
@@ -183,7 +211,7 @@ def _cost(
     n_samples: Annotated[int, typer.Option(help="Number of rows (public).")],
     n_features: Annotated[int, typer.Option(help="Number of columns.")],
     epsilon: _Epsilon,
-    data_norm: _DataNorm,
+    data_norm: Annotated[float, typer.Option(help="As for `privlr fit` without --groups.")],
     n_classes: Annotated[int, typer.Option(help="Number of classes.")] = 2,
     l2: _L2 = None,
     loss: _Loss = "logistic",
@@ -248,6 +276,7 @@ def _estimator(
     l2: float | None,
     loss: str,
     classes: Any,
+    budget: Ledger | None = None,
 ) -> PrivateLogisticRegression:
     return PrivateLogisticRegression(
         epsilon,
@@ -255,11 +284,13 @@ def _estimator(
         l2_reg_strength="auto" if l2 is None else l2,
         loss=loss,
         classes=classes,
+        ledger=budget,
     )
 
 
 app.add_typer(federated.commands, name="federated")
 app.command("align")(federated._align)
+app.command("ledger")(ledger._ledger)
 app.command("card")(inspection._card)
 app.command("audit")(inspection._audit)
 app.command("doctor")(inspection._doctor)

@@ -14,6 +14,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from privlr._tables import split_names
+from privlr.cli.ledger import print_charges
 from privlr.cli.report import print_facts, reported
 from privlr.federation import (
     Job,
@@ -206,12 +207,8 @@ def _predict(
 def _status(kit: _Kit = Path("."), json: _Json = False) -> None:
     """Show this site's runs and its ledger; reads local files only."""
     with reported():
-        policy = load_policy(kit)
-        ledger = policy.ledger(kit)
-        charges = [
-            {"label": c.label, "epsilon": str(c.epsilon), "delta": str(c.delta), "note": c.note}
-            for c in ledger.charges
-        ]
+        ledger = load_policy(kit).ledger(kit)
+        charges = msgspec.to_builtins(ledger.charges, enc_hook=str)
         runs = []
         for directory in sorted((kit / "privlr" / "runs").glob("*")):
             lines = RunStore(directory).progress()
@@ -227,16 +224,7 @@ def _status(kit: _Kit = Path("."), json: _Json = False) -> None:
         event = " ".join(str(run[name]) for name in ("event", "task") if name in run)
         table.add_row(run["run"], event, str(run["round"]), escape(run.get("reason", "")))
     console.print(table)
-    table = Table(
-        title="Ledger",
-        caption=f"spent {float(ledger.spent):g} of epsilon {policy.budget:g}, "
-        f"{float(ledger.spent_delta):g} of delta {policy.delta_budget:g}",
-    )
-    for heading in ("charge", "epsilon", "delta", "note"):
-        table.add_column(heading)
-    for c in ledger.charges:
-        table.add_row(c.label, f"{float(c.epsilon):g}", f"{float(c.delta):g}", c.note)
-    console.print(table)
+    print_charges(ledger, "Ledger")
 
 
 @commands.command("simulate")

@@ -32,9 +32,10 @@ def _card(
 ) -> None:
     """Show what a model says about its own privacy."""
     with reported():
+        if out is not None:
+            require_writable(out, overwrite, model)
         made = model_card(load_released(model))
         if out is not None:
-            require_writable(out, overwrite)
             forms = {".md": made.__str__, ".html": made._repr_html_, ".json": made.json}
             if out.suffix.lower() not in forms:
                 raise InvalidParameterError("out", "a name ending in .md, .html or .json", out.name)

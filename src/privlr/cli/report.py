@@ -16,18 +16,18 @@ from rich.table import Table
 from privlr.card import plain_text
 from privlr.exceptions import ConvergenceError, EntropyError, FederationError, PrivacyWarning
 
-__all__ = ["Overwrite", "print_facts", "reported", "require_writable"]
+__all__ = ["Overwrite", "print_facts", "reported", "require_writable", "warn"]
 
 #: What brings the packages that only some commands need.
-EXTRAS = {"matplotlib": "plots"}
+EXTRAS = {"matplotlib": "plots", "nvflare": "federated"}
 
 Overwrite = Annotated[
     bool, typer.Option("--overwrite", help="Replace the file that --out names, if there is one.")
 ]
 
 
-def require_writable(out: Path, overwrite: bool) -> None:
-    """Refuse a file that cannot be written, or is there already, before anything is spent.
+def require_writable(out: Path, overwrite: bool, *inputs: Path | None) -> None:
+    """Refuse a file that cannot be written, or is needed, before anything is spent.
 
     Parameters
     ----------
@@ -35,6 +35,8 @@ def require_writable(out: Path, overwrite: bool) -> None:
         File that a command is to write.
     overwrite : bool
         Whether it may be there.
+    *inputs : Path or None
+        Files that the command reads; they are never replaced.
 
     Raises
     ------
@@ -45,8 +47,29 @@ def require_writable(out: Path, overwrite: bool) -> None:
         raise ValueError(f"{out} lies in no existing directory")
     if out.is_dir():
         raise ValueError(f"{out} is a directory")
+    for path in inputs:
+        if path is not None and _same_file(out, path):
+            raise ValueError(f"{out} is one of the files that are read; write another")
     if out.exists() and not overwrite:
         raise ValueError(f"{out} exists already; --overwrite replaces it")
+
+
+def _same_file(one: Path, other: Path) -> bool:
+    if one.exists() and other.exists():
+        return one.samefile(other)
+    return one.resolve() == other.resolve()
+
+
+def warn(text: str) -> None:
+    """Print a warning on standard error.
+
+    Parameters
+    ----------
+    text : str
+        What the user must know.
+    """
+    console = Console(stderr=True, soft_wrap=True)
+    console.print(f"warning: {text}", style="yellow", markup=False)
 
 
 def print_facts(title: str, facts: Any, json: bool) -> None:
@@ -85,6 +108,8 @@ def reported() -> Iterator[None]:
         warnings.simplefilter("always", PrivacyWarning)
         try:
             yield
+        except BrokenPipeError:  # whoever read the output has enough: typer ends without a word
+            raise
         except (ConvergenceError, EntropyError, FederationError) as error:
             console.print("failed: ", style="bold red", end="")
             console.print(str(error), markup=False)
@@ -104,4 +129,4 @@ def reported() -> Iterator[None]:
         finally:
             for warning in caught:
                 if issubclass(warning.category, PrivacyWarning):
-                    console.print(f"warning: {warning.message}", style="yellow", markup=False)
+                    warn(str(warning.message))

@@ -34,13 +34,16 @@ def _scale(
 ) -> None:
     """Map public ranges of columns to rows of length at most 1; other columns are left out."""
     with reported():
-        require_writable(out, overwrite)
+        require_writable(out, overwrite, data, ranges)
         table = read_table(ranges, features=["lower", "upper"], label="feature")
         kept, names = keep or [], table.labels
         for name in {*names, *kept}:
             if [*names, *kept].count(name) > 1:
                 raise ValueError(f"the column {name!r} stands twice in {ranges} and --keep")
         lower, upper = table.X.T
+        for name, low, high in zip(names, lower, upper, strict=True):
+            if not low < high:
+                raise ValueError(f"{ranges}: lower must be below upper for the column {name!r}")
         rows = read_table(data, features=names).X
         scaled = BoundedScaler(lower=lower, upper=upper).fit_transform(rows)
         columns = dict(zip(names, scaled.T.tolist(), strict=True))
@@ -51,5 +54,6 @@ def _scale(
         "scaled columns": len(names),
         "copied columns": len(kept),
         "data_norm": sqrt(2),
+        "data_norm with --groups": 1.0,  # no intercept, whose constant 1 would count
     }
     print_facts(f"Rows written to {out}", facts, json)

@@ -11,6 +11,7 @@ import typer
 from numpy.typing import NDArray
 
 from privlr._tables import read_table
+from privlr.cli.ledger import LedgerFile, Limit, open_ledger, with_totals
 from privlr.cli.report import Overwrite, print_facts, reported, require_writable
 from privlr.exceptions import ModelFileError
 from privlr.model_file import ReleasedModel, load_model, schema_of
@@ -63,13 +64,15 @@ def _transfer(
     combiner: Annotated[
         str, typer.Option(help="stack, sum, vote, weighted_vote, or the number of a model.")
     ] = "stack",
+    ledger: LedgerFile = None,
+    limit: Limit = None,
     out: Annotated[Path, typer.Option(help="Where to write the model.")] = Path("model.json"),
     overwrite: Overwrite = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
     """Fit a private stack that starts from a source's released models, and write it as JSON."""
     with reported():
-        require_writable(out, overwrite)
+        require_writable(out, overwrite, source, data, ledger)
         released = load_released(source)
         if not isinstance(released, ReleasedStack):
             raise ValueError(f"{source} is one model: a source is made by `privlr fit --groups`")
@@ -81,6 +84,7 @@ def _transfer(
         for text in table.labels:
             if text not in known:
                 raise ValueError(f"the label {text!r} is not one of the classes of {source}")
+        budget = open_ledger(ledger, limit)
         model = TransferStackingClassifier(
             epsilon,
             source=released,
@@ -89,11 +93,13 @@ def _transfer(
             loss=loss,
             combiner=int(combiner) if combiner.isdecimal() else combiner,
             classes=released.classes_,
+            ledger=budget,
         )
         model.fit(table.X, [known[text] for text in table.labels])
         model.feature_names_in_ = names
         save_stack(model, out)
-    print_facts(f"Model written to {out}", model.privacy_, json)
+        facts = with_totals(model.privacy_, budget)
+    print_facts(f"Model written to {out}", facts, json)
 
 
 def importance(path: Path, names: Sequence[str]) -> NDArray[np.float64]:

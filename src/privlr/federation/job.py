@@ -36,6 +36,7 @@ PSI_CLASSES = (
     "privlr.federation.psi.SiteIds",
 )
 TASK = "privlr"
+_SERVER = "label_holder/config/config_fed_server.json"
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
 #: What may differ between the job that began a run and one that resumes it.
@@ -179,9 +180,13 @@ def read_job(content: Any) -> Job:
         A field is unknown, missing or out of range.
     """
     if isinstance(content, Path):
-        path = content / "label_holder/config/config_fed_server.json"
-        config = msgspec.json.decode(path.read_bytes())
-        content = config["workflows"][0]["args"]["job"]
+        try:
+            config = msgspec.json.decode((content / _SERVER).read_bytes())
+            content = config["workflows"][0]["args"]["job"]
+        except (OSError, msgspec.DecodeError, LookupError, TypeError):
+            raise InvalidParameterError(
+                "job", "a folder that `privlr federated job` wrote", str(content)
+            ) from None
     try:
         return msgspec.convert(content, Job, strict=True).check()
     except msgspec.ValidationError as error:
@@ -267,7 +272,7 @@ def _write_folder(
     out.mkdir(parents=True)
     for path, content in (
         ("meta.json", meta),
-        ("label_holder/config/config_fed_server.json", common | server),
+        (_SERVER, common | server),
         ("party/config/config_fed_client.json", common | party),
     ):
         (out / path).parent.mkdir(parents=True, exist_ok=True)

@@ -106,14 +106,16 @@ class LocalFederation:
 
         Raises
         ------
+        ModuleNotFoundError
+            FLARE is not installed.
         FederationError
-            FLARE refused.
+            It refused.
         """
         try:
             import nvflare  # noqa: F401
         except ImportError:
-            raise FederationError(
-                "this needs NVIDIA FLARE: pip install 'privlr[federated]'"
+            raise ModuleNotFoundError(
+                "this needs NVIDIA FLARE: pip install 'privlr[federated]'", name="nvflare"
             ) from None
         self.root.mkdir(parents=True, exist_ok=True, mode=0o700)
         server = {
