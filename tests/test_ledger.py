@@ -116,13 +116,23 @@ def test_limits_must_not_contradict_the_file(tmp_path):
     Ledger(1, path)
     assert Ledger(path=path).limit == 1
     assert Ledger("1.0", path, delta_limit=0).limit == 1
-    with pytest.raises(InvalidParameterError, match="limit"):
-        Ledger(2, path)
+    for other in (2, Fraction(3, 2)):
+        with pytest.raises(InvalidParameterError, match="limit must be 1, .*holds") as caught:
+            Ledger(other, path)
+        assert caught.value.value == other
     with pytest.raises(InvalidParameterError, match="delta_limit"):
         Ledger(1, path, delta_limit=1e-6)
     Ledger(path=tmp_path / "unlimited.db")
     with pytest.raises(InvalidParameterError, match="limit"):
         Ledger(1, tmp_path / "unlimited.db")
+
+
+@pytest.mark.parametrize("label", [None, 3, b"fit"])
+def test_a_label_is_text(make, label):
+    ledger = make(1)
+    with pytest.raises(InvalidParameterError, match="label must be text"):
+        ledger.charge(label, 0.1)
+    assert not ledger.charges
 
 
 @pytest.mark.parametrize("limit", [math.nan, -1, True, "much"])

@@ -153,7 +153,8 @@ class Ledger:
         names, given = ("limit", "delta_limit"), (epsilon, delta)
         for name, new, held in zip(names, given, _limits(connection), strict=True):
             if new is not None and new != held:
-                raise InvalidParameterError(name, f"{held}, which this ledger holds", str(new))
+                shown = int(new) if new.denominator == 1 else float(new)
+                raise InvalidParameterError(name, f"{held}, which the ledger holds", shown)
 
     @contextmanager
     def _connection(self, *, create: bool = False) -> Iterator[sqlite3.Connection]:
@@ -203,10 +204,14 @@ class Ledger:
 
         Raises
         ------
+        InvalidParameterError
+            If the label is no text, or an amount no finite nonnegative number.
         PrivacyBudgetError
             If a total would exceed its limit; nothing is written then.
         """
-        entry = Charge(str(label), exact("epsilon", epsilon), exact("delta", delta), str(note))
+        if not isinstance(label, str):
+            raise InvalidParameterError("label", "text", label)
+        entry = Charge(label, exact("epsilon", epsilon), exact("delta", delta), str(note))
         with self._transaction() as connection:
             charges = [*_charges(connection), entry]
             kinds = (("epsilon", "limit"), ("delta", "delta_limit"))
