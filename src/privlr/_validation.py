@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, TypeVar
 
 from privlr.exceptions import InvalidParameterError
 
@@ -17,7 +17,10 @@ __all__ = [
     "check_nonnegative",
     "check_positive",
     "check_probability",
+    "unless_auto",
 ]
+
+T = TypeVar("T")
 
 #: Magnitudes outside [1/LARGEST, LARGEST] are refused: a product of up to six accepted numbers
 #: then neither overflows nor vanishes.
@@ -52,6 +55,16 @@ def check_nonnegative(name: str, value: Any) -> float:
             name, f"0 or a positive finite number, at most {LARGEST:g}", value
         )
     return number
+
+
+def unless_auto(name: str, value: Any, check: Callable[[str, Any], T]) -> T | None:
+    """Return None if `value` is "auto", else what `check` makes of it."""
+    if isinstance(value, str) and value == "auto":
+        return None
+    try:
+        return check(name, value)
+    except InvalidParameterError as error:
+        raise InvalidParameterError(name, f"'auto', or {error.accepted}", value) from None
 
 
 def check_probability(name: str, value: Any) -> float:

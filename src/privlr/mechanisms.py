@@ -13,7 +13,7 @@ from scipy.special import gammainccinv
 
 from privlr._random import RandomSource
 from privlr._solvers import noise
-from privlr._validation import check_integer, check_positive
+from privlr._validation import check_integer, check_nonnegative, check_positive, unless_auto
 from privlr.exceptions import ConvergenceError, InvalidParameterError
 from privlr.objective import Accuracy, Problem, gamma
 from privlr.optimize import minimize
@@ -178,10 +178,9 @@ def plan(
     """
     n_samples = check_integer("n_samples", n_samples)
     width = check_integer("width", width)
-    if isinstance(l2_reg_strength, str):
-        if l2_reg_strength != "auto":
-            raise InvalidParameterError("l2_reg_strength", "'auto' or a number", l2_reg_strength)
-        l2_reg_strength = auto_l2_reg_strength(
+    ridge = unless_auto("l2_reg_strength", l2_reg_strength, check_nonnegative)
+    if ridge is None:
+        ridge = auto_l2_reg_strength(
             epsilon,
             n_samples=n_samples,
             n_coefficients=width,
@@ -192,7 +191,7 @@ def plan(
         epsilon,
         n_samples=n_samples,
         data_norm=data_norm,
-        l2_reg_strength=l2_reg_strength,
+        l2_reg_strength=ridge,
         loss=loss,
         calibration=calibration,
         neighboring_relation=neighboring_relation,
@@ -205,7 +204,7 @@ def plan(
         math.nextafter(whole - lattice_epsilon, 0.0),
         n_samples=n_samples,
         data_norm=data_norm,
-        l2_reg_strength=l2_reg_strength,
+        l2_reg_strength=ridge,
         loss=loss,
         calibration=calibration,
         neighboring_relation=neighboring_relation,

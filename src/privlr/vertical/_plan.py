@@ -13,6 +13,7 @@ from privlr._validation import (
     check_nonnegative,
     check_positive,
     check_probability,
+    unless_auto,
 )
 from privlr.exceptions import InvalidParameterError
 from privlr.mechanisms import RandomSource
@@ -95,10 +96,8 @@ class Plan:
         self.exact = model.epsilon is None
         self.published = published == "published"
         self.noisy = not self.exact and not self.published
-        if model.max_iter == "auto":
-            self.rounds = PRIVATE_ROUNDS if self.noisy else ROUNDS
-        else:
-            self.rounds = check_integer("max_iter", model.max_iter)
+        rounds = unless_auto("max_iter", model.max_iter, check_integer)
+        self.rounds = rounds or (PRIVATE_ROUNDS if self.noisy else ROUNDS)
         self.statistics = None
         self.releases: list[ExactShares] = [ExactShares()] * len(widths)
         if release == "statistics" and (self.published or len(widths) == 1):
