@@ -283,9 +283,19 @@ def test_a_run_costs_what_it_says_and_not_its_epsilon(method, times, where):
 
 
 def test_a_search_needs_a_private_estimator():
-    for other in (LogisticRegression(), make_pipeline(PrivateLogisticRegression(1.0))):
+    pipeline = make_pipeline(PrivateLogisticRegression(1.0))
+    for other, grid in ((LogisticRegression(), {"C": [1.0]}), (pipeline, {"verbose": [False]})):
         with pytest.raises(InvalidParameterError, match="estimator"):
-            PrivateSearch(other, {}).privacy_cost()
+            PrivateSearch(other, grid).privacy_cost()
+
+
+@pytest.mark.parametrize("grid", [{}, [], [{}], {"loss": []}])
+def test_a_search_over_nothing_is_refused_before_any_charge(grid):
+    ledger = Ledger()
+    model = PrivateLogisticRegression(1.0, classes=[0, 1])
+    with pytest.raises(InvalidParameterError, match="param_grid must be"):
+        PrivateSearch(model, grid, ledger=ledger).fit(*data())
+    assert ledger.spent == 0
 
 
 @pytest.mark.parametrize("method", ["repeat", "disjoint"])

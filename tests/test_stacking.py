@@ -863,7 +863,7 @@ def test_planted_stratified_split(monkeypatch):
         seen[:] = [_encode(y, classes)]
         return seen[0]
 
-    def stratified(n_samples, sizes, seed):
+    def stratified(n_samples, sizes, seed, *, dealt):
         order = np.argsort(seen[0], kind="stable")  # each class in turn, as a stratifier deals
         high = order[:: n_samples // sizes[1]][: sizes[1]]
         return np.setdiff1d(np.arange(n_samples), high), np.sort(high)

@@ -27,7 +27,7 @@ from privlr.vertical import (
     VerticalLogisticRegression,
 )
 from privlr.vertical._ridge import make_ridge
-from privlr.vertical._rows import checked_rows, clipped_rows
+from privlr.vertical._rows import clipped_rows, party_rows
 from privlr.vertical.statistics import coef_from_statistics, released_statistics
 
 ROUNDS, N, RADIUS, RIDGE = 6, 200, 3.0, 0.5
@@ -240,7 +240,7 @@ def test_rows_are_clipped_exactly_and_alone(kind, bound):
 
 def test_repeated_entries_of_a_sparse_row_are_added_before_clipping():
     X = sp.csr_array((np.ones(40), np.zeros(40, dtype=int), [0, 40]), shape=(1, 2))
-    assert clipped_rows(checked_rows(X, "party"), 1.0).toarray()[0, 0] <= 1
+    assert clipped_rows(party_rows(X, "party"), 1.0).toarray()[0, 0] <= 1
 
 
 def test_unclipped_rows_break_the_promise():

@@ -1,9 +1,9 @@
-"""What every estimator does with the labels, weights and seeds that it is given."""
+"""What every estimator does with the rows, labels, weights and seeds that it is given."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -12,21 +12,30 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import (
+    assert_all_finite,
+    check_array,
+    check_consistent_length,
+    column_or_1d,
+    validate_data,
+)
 
+from privlr._numeric import check_finite, numeric, refuse_masked
+from privlr.design import well_formed
 from privlr.exceptions import InvalidParameterError, PrivacyWarning
 from privlr.mechanisms import RandomSource
 
 __all__ = [
     "check_labels",
+    "checked_rows",
     "checked_weights",
     "declared_classes",
     "encode_labels",
+    "label_array",
+    "random_generator",
     "random_source",
-    "refuse_masked",
     "unchanged_if_refused",
     "validated",
-    "values_unquoted",
 ]
 
 Parameters = ParamSpec("Parameters")
@@ -70,24 +79,6 @@ def unchanged_if_refused(
     return fitted
 
 
-def refuse_masked(**arrays: Any) -> None:
-    """Refuse masked arrays, whose hidden values would be trained on.
-
-    Parameters
-    ----------
-    **arrays : object
-        By the names of the parameters.
-
-    Raises
-    ------
-    InvalidParameterError
-        If a value is masked.
-    """
-    for name, array in arrays.items():
-        if np.ma.is_masked(array):
-            raise InvalidParameterError(name, "without masked values", "a masked array")
-
-
 def check_labels(y: NDArray[Any]) -> None:
     """Refuse labels that are no classes.
 
@@ -99,12 +90,11 @@ def check_labels(y: NDArray[Any]) -> None:
     Raises
     ------
     InvalidParameterError
-        Labels of several types.
-    ValueError
-        scikit-learn takes them for something else than classes.
+        Labels of several types, or what scikit-learn takes for something else than classes.
     """
     try:
-        check_classification_targets(y)
+        with _refusing("y", "of classes", y):
+            check_classification_targets(y)
     except TypeError:  # from sorting them
         raise InvalidParameterError("y", "of labels of one type", "a mixture") from None
 
@@ -127,7 +117,7 @@ def declared_classes(classes: Any, y: NDArray[Any] | None = None) -> NDArray[Any
     Raises
     ------
     InvalidParameterError
-        Fewer than two classes, repeated ones, or none declared.
+        Fewer than two classes, repeated ones, numbers beside text, or none declared.
     """
     accepted = "the two or more possible labels, or 'public' if the labels in y are no secret"
     if isinstance(classes, str) and classes == "public":
@@ -142,6 +132,8 @@ def declared_classes(classes: Any, y: NDArray[Any] | None = None) -> NDArray[Any
         found = np.unique(given)
     except (TypeError, ValueError):
         raise InvalidParameterError("classes", accepted, classes) from None
+    if given.dtype.kind == "U" and not all(isinstance(label, str) for label in classes):
+        raise InvalidParameterError("classes", "of labels of one type", classes)
     if given.ndim != 1 or len(found) < 2 or len(found) != len(given):
         raise InvalidParameterError("classes", accepted, classes)
     return found
@@ -200,8 +192,9 @@ def checked_weights(
     Raises
     ------
     InvalidParameterError
-        Wrong shape, a weight outside [0, bound], or none where `bound` is below 1.
+        Wrong shape, a weight outside [0, bound] or masked, or none where `bound` is below 1.
     """
+    refuse_masked(sample_weight=sample_weight)
     if sample_weight is None:
         if bound < 1:  # a row without a weight weighs 1
             raise InvalidParameterError(
@@ -228,37 +221,130 @@ def checked_weights(
 
 
 @contextmanager
-def values_unquoted() -> Iterator[None]:
-    """Cut the values of the data out of the errors by which scikit-learn and numpy refuse it."""
+def _refusing(name: str, accepted: str, given: Any) -> Iterator[None]:
+    """Have scikit-learn and numpy refuse data by its name, and quote no value of it."""
     try:
         yield
+    except InvalidParameterError:
+        raise
     except (TypeError, ValueError) as error:
         # The values follow a colon or begin a new line.
         first, *rest = str(error).splitlines() or [""]
-        if not rest and not first.startswith("could not convert"):
-            raise
-        kind = TypeError if isinstance(error, TypeError) else ValueError
-        raise kind(first.split(":")[0]) from None
+        if rest or first.startswith("could not convert"):
+            advice = [line for line in rest if line.startswith("Reshape your data")]
+            first = ". ".join([first.split(":")[0], *advice])
+        if isinstance(error, TypeError):
+            raise TypeError(f"{name}: {first}") from None
+        shape = getattr(given, "shape", type(given).__name__)
+        raise InvalidParameterError(name, f"{accepted} ({first})", shape) from None
+
+
+def checked_rows(
+    model: Any,
+    X: Any,
+    *,
+    reset: bool = False,
+    finite: bool = True,
+    accept_sparse: Sequence[str] | bool = ("csr",),
+) -> Any:
+    """Pass rows through scikit-learn's validation.
+
+    Parameters
+    ----------
+    model : estimator
+        Whose columns these are.
+    X : array-like, table or sparse matrix of shape (n, d)
+        Rows, as given.
+    reset : bool, default=False
+        Whether to note the columns, as a fit does, or to compare them with those noted.
+    finite : bool, default=True
+        Whether to refuse NaN and infinities.
+    accept_sparse : sequence of str or bool, default=("csr",)
+        Sparse formats to return, False for none.
+
+    Returns
+    -------
+    ndarray or csr_array of shape (n, d)
+        float64 or float32; the input where it is that.
+
+    Raises
+    ------
+    InvalidParameterError
+        Not a matrix of numbers, indices out of range, or other columns than in the fit.
+    TypeError
+        Objects that are no numbers.
+    """
+    given, X = X, well_formed(numeric(X))
+    with _refusing("X", "a numeric matrix", given):
+        rows = check_array(
+            X,
+            accept_sparse=accept_sparse,
+            dtype=[np.float64, np.float32],
+            ensure_all_finite=False,
+            estimator=model,
+            input_name="X",
+        )
+    try:
+        validate_data(model, X, reset=reset, skip_check_array=True)
+    except (TypeError, ValueError) as error:  # a TypeError for names of several types
+        raise InvalidParameterError("X", f"of the model's columns ({error})", rows.shape) from None
+    if finite:
+        check_finite(rows)
+    return rows
+
+
+def label_array(y: Any) -> NDArray[Any]:
+    """Return labels as a vector without gaps.
+
+    Parameters
+    ----------
+    y : array-like of shape (n,)
+        Labels, as given.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+        Finite if they are numbers.
+
+    Raises
+    ------
+    InvalidParameterError
+        Not a vector, masked, missing or complex.
+    """
+    refuse_masked(y=y)
+    with _refusing("y", "a label for each row", y):
+        labels: NDArray[Any] = column_or_1d(y, warn=True)
+        assert_all_finite(labels, input_name="y")
+    if labels.dtype.kind == "c":
+        raise InvalidParameterError("y", "of labels; Complex data not supported", labels.dtype.name)
+    return labels
 
 
 def validated(model: Any, X: Any, y: Any) -> tuple[Any, NDArray[Any]]:
-    """Pass rows and labels through scikit-learn's validation, and note the number of columns.
+    """Pass rows and labels through scikit-learn's validation, and note the columns.
 
     Parameters
     ----------
     model : estimator
         Gets `n_features_in_`, and `feature_names_in_` where the columns have names.
-    X : array-like or sparse matrix of shape (n, d)
+    X : array-like, table or sparse matrix of shape (n, d)
         Rows, as given. They may hold NaN or infinities.
     y : array-like of shape (n,)
         Labels, as given.
 
     Returns
     -------
-    X : ndarray or CSR matrix of shape (n, d)
+    X : ndarray or csr_array of shape (n, d)
         float64 or float32; the input where it is that.
     y : ndarray of shape (n,)
         Finite if they are numbers.
+
+    Raises
+    ------
+    InvalidParameterError
+        As `checked_rows` and `label_array`, or they are not as many.
+    TypeError
+        Objects that are no numbers.
     """
     # What would come back as it is need not go there: that takes a third of a small fit.
     if (
@@ -273,16 +359,36 @@ def validated(model: Any, X: Any, y: Any) -> tuple[Any, NDArray[Any]]:
         model.n_features_in_ = X.shape[1]
         vars(model).pop("feature_names_in_", None)
         return X, y
-    with values_unquoted():
-        X, y = validate_data(
-            model,
-            X,
-            y,
-            accept_sparse="csr",
-            dtype=[np.float64, np.float32],
-            ensure_all_finite=False,
-        )
-    return X, y
+    rows, labels = checked_rows(model, X, reset=True, finite=False), label_array(y)
+    with _refusing("y", f"of {rows.shape[0]} labels", labels):
+        check_consistent_length(rows, labels)
+    return rows, labels
+
+
+def random_generator(random_state: Any) -> np.random.RandomState:
+    """Return scikit-learn's generator for a seed.
+
+    Parameters
+    ----------
+    random_state : None, int or numpy.random.RandomState
+        The constructor's parameter, as given.
+
+    Returns
+    -------
+    numpy.random.RandomState
+        That of `sklearn.utils.check_random_state`.
+
+    Raises
+    ------
+    InvalidParameterError
+        It is something else.
+    """
+    try:
+        generator: np.random.RandomState = check_random_state(random_state)
+    except (TypeError, ValueError):
+        accepted = "None, an integer from 0 to 2**32 - 1 or a numpy.random.RandomState"
+        raise InvalidParameterError("random_state", accepted, random_state) from None
+    return generator
 
 
 def random_source(random_state: Any) -> RandomSource:
@@ -297,10 +403,15 @@ def random_source(random_state: Any) -> RandomSource:
     -------
     RandomSource
         Its `seed` is None for None.
+
+    Raises
+    ------
+    InvalidParameterError
+        It is something else.
     """
     if random_state is None:
         return RandomSource()
-    words = check_random_state(random_state).randint(0, 2**32, size=4, dtype=np.uint64)
+    words = random_generator(random_state).randint(0, 2**32, size=4, dtype=np.uint64)
     warnings.warn(
         "random_state is set, so the noise can be repeated and this model is NOT private; "
         "leave it at None except in tests",

@@ -11,10 +11,11 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from privlr._numeric import ACCEPTED, check_finite, numeric
 from privlr._solvers import solve as kernels
 from privlr.exceptions import InvalidParameterError
 
-__all__ = ["make_design", "make_designs", "thread_count", "well_formed"]
+__all__ = ["finite_rows", "make_design", "make_designs", "thread_count", "well_formed"]
 
 #: Rows beyond 1e150 (EXTREME_LENGTH in design.c) are brought to this length before clipping.
 SAFE_LENGTH = 1e120
@@ -25,9 +26,24 @@ THREADED_WORK = 1_000_000
 MAX_THREADS = 64
 
 
+def _as_csr(X: Any) -> Any:
+    """CSR whose indices may lie out of range, but only where scipy need not follow them."""
+    if X.ndim != 2:
+        raise InvalidParameterError("X", "a matrix", f"shape {X.shape}")
+    try:
+        if X.format in ("csc", "bsr"):
+            X.check_format(full_check=True)
+        elif X.format == "coo":
+            X = sp.coo_array((X.data, (X.row, X.col)), shape=X.shape)
+        return X.tocsr()
+    except (IndexError, ValueError):
+        raise InvalidParameterError("X", "a well-formed sparse matrix", X.format) from None
+
+
 def _native_csr(X: Any) -> Any:
     """CSR with sorted unique indices of one integer type; the input where it is that."""
-    X = X.tocsr()
+    numeric(X)
+    X = _as_csr(X)
     wide = X.indices.dtype == np.int64 or X.indptr.dtype == np.int64
     index = np.int64 if wide else np.int32
     indices = np.ascontiguousarray(X.indices, dtype=index)
@@ -67,11 +83,47 @@ def well_formed(X: Any) -> Any:
     return sp.csr_array(_native_csr(X), shape=X.shape) if sp.issparse(X) else X
 
 
+def finite_rows(X: Any, name: str = "X") -> Any:
+    """Return rows as finite float64, or complain about them by name.
+
+    Parameters
+    ----------
+    X : array-like, table or sparse matrix of shape (n, d)
+        Rows.
+    name : str, default="X"
+        What to call them.
+
+    Returns
+    -------
+    ndarray or csr_array of shape (n, d)
+        The same rows; the input where it is that.
+
+    Raises
+    ------
+    InvalidParameterError
+        Not a finite matrix of numbers, or indices out of range.
+    """
+    rows = numeric(X, name)
+    try:
+        if sp.issparse(rows):
+            rows = well_formed(rows).astype(np.float64, copy=False)
+        else:
+            rows = np.asarray(rows, dtype=np.float64)
+    except InvalidParameterError as error:
+        raise InvalidParameterError(name, error.accepted, error.value) from None
+    except (TypeError, ValueError):
+        raise InvalidParameterError(name, ACCEPTED, type(X).__name__) from None
+    if rows.ndim != 2:
+        raise InvalidParameterError(name, "a matrix", f"shape {rows.shape}")
+    check_finite(rows, name)
+    return rows
+
+
 def _native_dense(X: Any) -> Any:
     """A float array that the kernels can walk; the input where it is one."""
     X = np.asarray(X)
     if X.dtype not in (np.float32, np.float64) or not X.dtype.isnative:
-        X = X.astype(np.float64)
+        X = numeric(X).astype(np.float64)
     if not X.flags.aligned or any(s % X.itemsize for s in X.strides):
         X = X.copy()
     return X
@@ -112,6 +164,7 @@ def make_design(
         the number of rows, with which squares would overflow.
     """
     parts = _native_csr(X) if sp.issparse(X) else _native_dense(X)
+    values = parts[0] if isinstance(parts, tuple) else parts
     shape = (int(X.shape[0]), int(X.shape[1]))
     design = kernels.Design(parts, shape, intercept)
     threads = thread_count(n_jobs) if design.work >= THREADED_WORK else 1
@@ -119,7 +172,7 @@ def make_design(
     if data_norm is None:
         longest = design.longest()
         if not math.isfinite(longest):
-            _refuse_nonfinite(parts)
+            check_finite(values)
         # Squares of sums over the rows have to be doubles.
         most = EXTREME_SUM / shape[0]
         if not longest <= most:
@@ -127,7 +180,7 @@ def make_design(
     else:
         (status,) = kernels.scan([design], [data_norm])
         if status == "nonfinite":
-            _refuse_nonfinite(parts)
+            check_finite(values)
         if status == "extreme":
             # Products with such rows overflow before their factors can act on them. They
             # alone are scaled, in a copy, so that no row's fate depends on another row; to a
@@ -210,14 +263,6 @@ def make_designs(
     ]
     found = kernels.scan(designs, data_norms)
     return [_alone(k) if found[k] != "converged" else designs[k] for k in everyone]
-
-
-def _refuse_nonfinite(parts: Any) -> None:
-    values = parts[0] if isinstance(parts, tuple) else parts
-    if np.isnan(values).any():
-        raise InvalidParameterError("X", "finite; Input X contains NaN", float("nan"))
-    if np.isinf(values).any():
-        raise InvalidParameterError("X", "finite; Input X contains infinity", float("inf"))
 
 
 def thread_count(n_jobs: int | None) -> int:

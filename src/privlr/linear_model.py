@@ -10,20 +10,20 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from privlr._inputs import (
     check_labels,
+    checked_rows,
     checked_weights,
     declared_classes,
     encode_labels,
     random_source,
-    refuse_masked,
     unchanged_if_refused,
     validated,
 )
 from privlr._pipeline import preprocessing_notes
-from privlr._validation import check_integer, check_n_jobs, check_positive
+from privlr._validation import LARGEST, check_integer, check_n_jobs, check_positive
 from privlr.card import ModelCard, model_card
 from privlr.design import make_design
 from privlr.exceptions import InvalidParameterError
@@ -211,12 +211,13 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):
         ------
         InvalidParameterError
             Bad parameters or data; no budget is spent.
+        TypeError
+            X holds objects that are no numbers; no budget is spent.
         PrivacyBudgetError
             The ledger does not hold `epsilon`.
         ConvergenceError
             The certificate was not met; the budget stays spent.
         """
-        refuse_masked(X=X, y=y, sample_weight=sample_weight)
         X, y = validated(self, X, y)
         if isinstance(self.classes, str):
             check_labels(y)  # declared classes know their members
@@ -278,9 +279,14 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):
         -------
         ndarray of shape (n_samples,) or (n_samples, n_classes)
             Log-odds of ``classes_[1]`` for two classes, else one value a class.
+
+        Raises
+        ------
+        InvalidParameterError
+            X has other columns than in `fit`, or a value that is no finite number.
         """
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", reset=False)
+        X = checked_rows(self, X)
         raw: NDArray[np.float64] = np.asarray(X @ self.coef_.T) + self.intercept_
         return raw[:, 0] if len(self.classes_) == 2 else raw
 
@@ -339,12 +345,15 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):
         return labels
 
     def _plan(self, n_samples: int, n_features: int, n_classes: int) -> Plan:
+        declared = self.public_n_samples
+        if declared is not None:
+            declared = check_integer("public_n_samples", declared)
         if self.neighboring_relation == "add_remove":
-            if self.public_n_samples is None:
+            if declared is None:
                 raise InvalidParameterError(
                     "public_n_samples", "declared under 'add_remove', where n is private", None
                 )
-            n_samples = check_integer("public_n_samples", self.public_n_samples)
+            n_samples = declared
         if not isinstance(self.fit_intercept, bool | np.bool_):
             raise InvalidParameterError("fit_intercept", "True or False", self.fit_intercept)
         if self.ledger is not None and not isinstance(self.ledger, Ledger):
@@ -378,13 +387,15 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):
     def _prior(self, size: int) -> NDArray[np.float64] | None:
         if self.prior_mean is None:
             return None
-        accepted = f"{size} finite numbers"
+        accepted = f"{size} numbers from {-LARGEST:g} to {LARGEST:g}"
         try:
             prior = np.asarray(self.prior_mean, dtype=np.float64).ravel()
         except (TypeError, ValueError):
             raise InvalidParameterError("prior_mean", accepted, self.prior_mean) from None
-        if prior.shape != (size,) or not np.isfinite(prior).all():
+        if prior.shape != (size,):
             raise InvalidParameterError("prior_mean", accepted, f"shape {prior.shape}")
+        if not (np.abs(prior) <= LARGEST).all():
+            raise InvalidParameterError("prior_mean", accepted, self.prior_mean)
         return prior
 
     def __sklearn_tags__(self) -> Any:

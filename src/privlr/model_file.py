@@ -15,7 +15,6 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import sparse
 
 from privlr._json_file import (
     Coefficient,
@@ -27,7 +26,9 @@ from privlr._json_file import (
     require,
     schema_of,
 )
+from privlr._numeric import check_names
 from privlr.card import ModelCard, model_card
+from privlr.design import finite_rows
 from privlr.exceptions import InvalidParameterError
 from privlr.privacy import PrivacyRecord
 
@@ -168,23 +169,18 @@ def checked_rows(X: Any, n_features: int, names: NDArray[Any] | None) -> Any:
 
     Returns
     -------
-    ndarray or sparse matrix of shape (n_samples, n_features)
-        The rows.
+    ndarray or csr_array of shape (n_samples, n_features)
+        The rows, float64.
 
     Raises
     ------
     InvalidParameterError
         If names or number of the columns differ, or a value is not finite.
     """
-    columns = getattr(X, "columns", None)
-    if columns is not None and names is not None and list(columns) != names.tolist():
-        expected = f"a table with the columns {names.tolist()}"
-        raise InvalidParameterError("X", expected, list(columns))
-    rows = X if sparse.issparse(X) else np.asarray(X, dtype=np.float64)
-    if rows.ndim != 2 or rows.shape[1] != n_features:
+    rows = finite_rows(X)
+    check_names(X, names)
+    if rows.shape[1] != n_features:
         raise InvalidParameterError("X", f"of shape (n_samples, {n_features})", rows.shape)
-    if not np.isfinite(rows.data if sparse.issparse(rows) else rows).all():
-        raise InvalidParameterError("X", "finite", "NaN or infinity")
     return rows
 
 

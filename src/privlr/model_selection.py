@@ -13,15 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.model_selection import ParameterGrid
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from privlr._inputs import (
     declared_classes,
     encode_labels,
-    refuse_masked,
+    random_generator,
     unchanged_if_refused,
-    values_unquoted,
+    validated,
 )
+from privlr._numeric import check_finite
 from privlr._validation import check_choice, check_integer, check_probability
 from privlr.exceptions import InvalidParameterError
 from privlr.mechanisms import noisy_count
@@ -175,13 +176,14 @@ class PrivateSearch(ClassifierMixin, BaseEstimator):
         Raises
         ------
         InvalidParameterError
-            Bad parameters; no budget is spent.
+            Bad parameters or data; no budget is spent.
+        TypeError
+            X holds objects that are no numbers; no budget is spent.
         PrivacyBudgetError
             The ledger does not hold the cost.
         """
-        refuse_masked(X=X, y=y)
-        with values_unquoted():
-            X, y = validate_data(self, X, y, accept_sparse="csr")
+        X, y = validated(self, X, y)
+        check_finite(X)
         cost = self.privacy_cost()
         check_probability("gamma", self.gamma)
         candidates = list(ParameterGrid(self.param_grid))
@@ -247,8 +249,8 @@ class PrivateSearch(ClassifierMixin, BaseEstimator):
         ------
         NotFittedError
             Before `fit`.
-        ValueError
-            X has other columns than in `fit`, or a value that is not finite.
+        InvalidParameterError
+            X has other columns than in `fit`, or a value that is no finite number.
         """
         check_is_fitted(self, "best_estimator_")
         labels: NDArray[Any] = self.best_estimator_.predict(X)
@@ -259,7 +261,9 @@ class PrivateSearch(ClassifierMixin, BaseEstimator):
         try:
             candidates = list(ParameterGrid(self.param_grid))
             if any({"epsilon", "ledger"} & set(candidate) for candidate in candidates):
-                raise InvalidParameterError("param_grid", "without epsilon and ledger", "one with")
+                raise InvalidParameterError(
+                    "param_grid", "without epsilon and ledger", self.param_grid
+                )
             models = [clone(self.estimator).set_params(**candidate) for candidate in candidates]
         except InvalidParameterError:
             raise
@@ -267,7 +271,7 @@ class PrivateSearch(ClassifierMixin, BaseEstimator):
             raise InvalidParameterError(
                 "param_grid", f"of the estimator's parameters ({error})", self.param_grid
             ) from None
-        if not models:
+        if not any(candidates):  # of an empty grid scikit-learn makes one candidate
             raise InvalidParameterError("param_grid", "of at least one candidate", self.param_grid)
         return models
 
@@ -277,6 +281,7 @@ class PrivateSearch(ClassifierMixin, BaseEstimator):
         for model in self._models():
             classes = declared_classes(model.classes, y)
             encode_labels(y, classes)
+            random_generator(model.random_state)
             model.set_params(classes=classes).privacy_cost(n_rows, X.shape[1])
 
     def _run(self, candidate: dict[str, Any], X: Any, y: Any, rows: Any, test: Any) -> Any:

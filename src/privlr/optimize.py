@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from privlr._numeric import numeric
 from privlr._solvers import loss, prox, sharing
 from privlr._solvers import solve as kernels
 from privlr._validation import check_n_jobs, check_positive
@@ -272,10 +273,9 @@ def _problem(
 ) -> Problem:
     """What solve is given, checked; solve_many has its own linear terms and offsets."""
     ridge = check_positive("l2_reg_strength", l2_reg_strength)
+    X = numeric(X)
     if not sp.issparse(X):
         X = np.asarray(X)
-    if X.dtype.kind not in "fiub":
-        raise InvalidParameterError("X", "of real numbers", X.dtype)
     if X.ndim != 2 or min(X.shape) == 0:
         raise InvalidParameterError("X", "a matrix with at least one row and one column", X.shape)
     n, d = X.shape

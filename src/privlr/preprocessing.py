@@ -8,8 +8,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
-from sklearn.utils.validation import validate_data
 
+from privlr._inputs import checked_rows
 from privlr._validation import check_positive
 from privlr.exceptions import InvalidParameterError
 
@@ -63,7 +63,7 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         InvalidParameterError
             A range is empty, infinite, or not one a column.
         """
-        X = validate_data(self, X, dtype=np.float64)
+        X = checked_rows(self, X, reset=True, accept_sparse=False)
         lower, upper = (_per_feature(self, name, X.shape[1]) for name in ("lower", "upper"))
         with np.errstate(over="ignore"):
             width = upper - lower
@@ -86,7 +86,7 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         ndarray of shape (n_samples, n_features)
             Rows of norm at most 1.
         """
-        X = validate_data(self, X, dtype=np.float64, reset=False)
+        X = checked_rows(self, X, accept_sparse=False)
         lower, upper = (_per_feature(self, name, X.shape[1]) for name in ("lower", "upper"))
         unit = (np.clip(X, lower, upper) - lower) / (upper - lower)
         scaled: NDArray[np.float64] = (2 * unit - 1) / math.sqrt(X.shape[1])
@@ -151,7 +151,7 @@ class FeatureImportanceScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstima
         InvalidParameterError
             Importances are negative, infinite, all 0, or not one a column.
         """
-        X = validate_data(self, X, dtype=np.float64)
+        X = checked_rows(self, X, reset=True, accept_sparse=False)
         self._factor(X.shape[1])
         return self
 
@@ -168,7 +168,7 @@ class FeatureImportanceScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstima
         ndarray of shape (n_samples, n_features)
             Scaled rows.
         """
-        X = validate_data(self, X, dtype=np.float64, reset=False)
+        X = checked_rows(self, X, accept_sparse=False)
         scaled: NDArray[np.float64] = X * self._factor(X.shape[1])
         return scaled
 
@@ -189,7 +189,10 @@ class FeatureImportanceScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstima
 def _per_feature(scaler: Any, name: str, n_features: int) -> NDArray[np.float64]:
     given = getattr(scaler, name)
     try:
-        values = np.broadcast_to(np.asarray(given, dtype=np.float64), (n_features,))
+        numbers = np.asarray(given)
+        if numbers.dtype.kind not in "iuf":
+            raise TypeError
+        values = np.broadcast_to(numbers.astype(np.float64), (n_features,))
     except (TypeError, ValueError):
         values = np.array([np.nan])
     if not np.isfinite(values).all():

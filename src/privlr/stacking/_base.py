@@ -13,23 +13,23 @@ from typing import Any, Self
 import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
-from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from privlr._inputs import (
     check_labels,
+    checked_rows,
     declared_classes,
     encode_labels,
     random_source,
-    refuse_masked,
     unchanged_if_refused,
     validated,
 )
+from privlr._numeric import check_finite
 from privlr._pipeline import preprocessing_notes
 from privlr._validation import check_choice, check_integer, check_n_jobs, check_positive
 from privlr.card import ModelCard, model_card
-from privlr.design import make_design, well_formed
+from privlr.design import make_design
 from privlr.exceptions import InvalidParameterError
 from privlr.mechanisms import Plan, RandomSource, Release, objective_perturbation, plan
 from privlr.privacy import Charge, Ledger, auto_l2_reg_strength, exact
@@ -43,7 +43,7 @@ from privlr.stacking._combine import (
     probabilities,
 )
 from privlr.stacking._low_level import LowLevelModel, Part, designs
-from privlr.stacking._partition import Index, split_rows
+from privlr.stacking._partition import Rows, split_rows
 from privlr.stacking._record import SAME_ROWS, StackRecord
 
 __all__ = ["Levels", "StackingClassifier"]
@@ -60,13 +60,17 @@ HIGH_LEVEL_RIDGE = 4.0
 
 @dataclass(frozen=True, eq=False)
 class Levels:
-    """Rows and budget of the two levels; no upper rows where there is no upper level."""
+    """Rows and budget of the two levels; no upper rows where there is no upper level.
 
-    low_rows: Index
+    Of rows that are not `dealt` only the number counts, which is all that a plan needs.
+    """
+
+    low_rows: Rows
     low_epsilon: float
-    high_rows: Index | None = None
+    high_rows: Rows | None = None
     high_epsilon: float = 0.0
     disjoint: bool = True
+    dealt: bool = True
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,8 +122,8 @@ class StackingClassifier(ClassifierMixin, BaseEstimator):
         return check_positive("data_norm", self.data_norm)
 
     def _loss(self, n_classes: int) -> str:
-        """Resolve "auto"; names of losses are checked where they are used."""
-        if self.loss != "auto":
+        """Resolve "auto"."""
+        if check_choice("loss", self.loss, ("auto", "logistic", "capped")) != "auto":
             return self.loss
         return "capped" if n_classes == 2 and not self._published else "logistic"
 
@@ -148,7 +152,8 @@ class StackingClassifier(ClassifierMixin, BaseEstimator):
             return Charge(type(self).__name__, self._whole_cost())
         if isinstance(self.classes, str):
             raise InvalidParameterError("classes", "declared, to plan without data", self.classes)
-        return self._plan(n_samples, n_features, len(declared_classes(self.classes))).record
+        n_classes = len(declared_classes(self.classes))
+        return self._plan(n_samples, n_features, n_classes, dealt=False).record
 
     @unchanged_if_refused
     def fit(self, X: Any, y: Any) -> Self:
@@ -170,14 +175,14 @@ class StackingClassifier(ClassifierMixin, BaseEstimator):
         ------
         InvalidParameterError
             Bad parameters or data; no budget is spent.
+        TypeError
+            X holds objects that are no numbers; no budget is spent.
         PrivacyBudgetError
             The ledger does not hold the cost.
         ConvergenceError
             A certificate was not met; the budget stays spent.
         """
-        refuse_masked(X=X, y=y)
         X, y = validated(self, X, y)
-        X = well_formed(X)
         if isinstance(self.classes, str):
             check_labels(y)  # declared classes know their members
         classes = declared_classes(self.classes, y)
@@ -189,9 +194,7 @@ class StackingClassifier(ClassifierMixin, BaseEstimator):
         # Designs looked at theirs; these are read only when the lower level is paid for, or never.
         unseen = X if len(read) < X.shape[1] else high
         if unseen is not None:
-            values = unseen.data if sparse.issparse(unseen) else unseen
-            if not np.isfinite(values).all():
-                raise InvalidParameterError("X", "finite", "NaN or infinity")
+            check_finite(unseen)
         source = random_source(self.random_state)
         record = replace(planned.record, notes=(*self._source_notes(), *preprocessing_notes()))
         if source.seed is not None:
@@ -288,12 +291,12 @@ class StackingClassifier(ClassifierMixin, BaseEstimator):
         ------
         NotFittedError
             Before `fit`.
-        ValueError
-            X has another number of columns, or a value that is not finite.
+        InvalidParameterError
+            X has other columns than in the fit, or a value that is no finite number.
         """
         check_is_fitted(self)
         check_combiner(self.combiner, len(self.low_level_))
-        X = validate_data(self, X, accept_sparse="csr", reset=False)
+        X = checked_rows(self, X)
         return combined(
             self.low_level_,
             X,
@@ -320,8 +323,8 @@ class StackingClassifier(ClassifierMixin, BaseEstimator):
         ------
         NotFittedError
             Before `fit`.
-        ValueError
-            X has another number of columns, or a value that is not finite.
+        InvalidParameterError
+            X has other columns than in the fit, or a value that is no finite number.
         """
         return probabilities(self.decision_function(X), self.combiner)
 
@@ -342,32 +345,40 @@ class StackingClassifier(ClassifierMixin, BaseEstimator):
         ------
         NotFittedError
             Before `fit`.
-        ValueError
-            X has another number of columns, or a value that is not finite.
+        InvalidParameterError
+            X has other columns than in the fit, or a value that is no finite number.
         """
         raw = self.decision_function(X)
         index = (raw > 0).astype(np.intp) if raw.ndim == 1 else raw.argmax(axis=1)
         labels: NDArray[Any] = self.classes_[index]
         return labels
 
-    def _levels(self, n_samples: int) -> Levels:
+    def _levels(self, n_samples: int, dealt: bool) -> Levels:
         epsilon = check_positive("epsilon", self.epsilon)
         check_choice("levels", self.levels, ("disjoint", "shared"))
-        every = np.arange(n_samples)
+        every = np.arange(n_samples) if dealt else range(n_samples)
         if self.combiner != "stack":
-            return Levels(every, epsilon)
+            return Levels(every, epsilon, dealt=dealt)
         if self.levels == "shared":
             if self._published:
                 raise InvalidParameterError("levels", "'disjoint' when published", self.levels)
             low = epsilon * LOW_LEVEL_SHARE
-            return Levels(every, low, every, math.nextafter(epsilon - low, 0.0), disjoint=False)
+            high = math.nextafter(epsilon - low, 0.0)
+            return Levels(every, low, every, high, disjoint=False, dealt=dealt)
         share = PUBLISHED_LOW_LEVEL_SHARE if self._published else LOW_LEVEL_SHARE
         n_low = int(share * n_samples)
-        low_rows, high_rows = split_rows(n_samples, [n_low, n_samples - n_low], self.partition_seed)
-        return Levels(low_rows, epsilon, high_rows, epsilon)
+        low_rows, high_rows = split_rows(
+            n_samples, [n_low, n_samples - n_low], self.partition_seed, dealt=dealt
+        )
+        return Levels(low_rows, epsilon, high_rows, epsilon, dealt=dealt)
 
     def _plan(
-        self, n_samples: int, n_features: int, n_classes: int, classes: Any = None
+        self,
+        n_samples: int,
+        n_features: int,
+        n_classes: int,
+        classes: Any = None,
+        dealt: bool = True,
     ) -> _StackPlan:
         if not isinstance(self.fit_intercept, bool | np.bool_):
             raise InvalidParameterError("fit_intercept", "True or False", self.fit_intercept)
@@ -376,9 +387,10 @@ class StackingClassifier(ClassifierMixin, BaseEstimator):
         check_n_jobs(self.n_jobs)
         if self._published and n_classes > 2:
             raise InvalidParameterError("pipeline", "'privlr' for three or more classes", n_classes)
-        levels = self._levels(check_integer("n_samples", n_samples))
+        levels = self._levels(check_integer("n_samples", n_samples), dealt)
+        n_features = check_integer("n_features", n_features)
         self._check_source(n_features, classes)
-        parts = self._parts(levels, check_integer("n_features", n_features), n_classes)
+        parts = self._parts(levels, n_features, n_classes)
         check_combiner(self.combiner, len(parts))
         public = ["number of rows", "number and names of columns", "partition", "importance"]
         if isinstance(self.classes, str):

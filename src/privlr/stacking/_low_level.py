@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from privlr._validation import check_nonnegative, unless_auto
 from privlr.design import make_designs
 from privlr.exceptions import InvalidParameterError
 from privlr.mechanisms import LATTICE_SHARE, Plan, RandomSource, certify, objective_perturbation
@@ -22,7 +23,7 @@ from privlr.privacy import (
     calibrate_groups,
     perturbation_epsilon,
 )
-from privlr.stacking._partition import FeatureGroup, Index
+from privlr.stacking._partition import FeatureGroup, Index, Rows
 
 __all__ = ["LowLevelModel", "Part", "designs", "plan_groups"]
 
@@ -76,6 +77,8 @@ class LowLevelModel:
         ndarray of shape (n_samples, n_outputs)
             Each a function of its own row and of the model; float64.
         """
+        if X.shape[0] == 0:  # a design has rows
+            return np.empty((0, len(self.coef_)))
         (design,) = make_designs(
             X,
             np.arange(X.shape[0]),
@@ -99,8 +102,8 @@ class Part:
 
     Attributes
     ----------
-    rows : ndarray
-        Its rows of the data, sorted.
+    rows : ndarray or range
+        Its rows of the data, sorted; where they are not dealt, as many.
     group : FeatureGroup
         Its columns.
     plan : Plan
@@ -114,7 +117,7 @@ class Part:
         Centre of its penalty.
     """
 
-    rows: Index
+    rows: Rows
     group: FeatureGroup
     plan: Plan
     key: int
@@ -209,7 +212,7 @@ def designs(parts: Sequence[Part], X: Any) -> list[Any]:
         return [part.design(X) for part in parts]
     return make_designs(
         X,
-        rows,
+        np.asarray(rows),
         [part.group.columns for part in parts],
         intercept=1.0 if parts[0].intercept else 0.0,
         data_norms=[part.plan.accuracy.data_norm for part in parts],
@@ -285,7 +288,8 @@ def plan_groups(
     norms = [data_norm * share for share in shares]
     if min(shares) < SMALLEST_SHARE:
         raise _small_share(min(shares), f"at least {SMALLEST_SHARE:g}")
-    if l2_reg_strength == "auto":
+    ridge = unless_auto("l2_reg_strength", l2_reg_strength, check_nonnegative)
+    if ridge is None:
         ridges = [
             auto_l2_reg_strength(
                 epsilon, n_samples=n_samples, n_coefficients=width, data_norm=data_norm
@@ -293,7 +297,7 @@ def plan_groups(
             for width in widths
         ]
     else:
-        ridges = [l2_reg_strength] * len(groups)  # type: ignore[list-item]
+        ridges = [ridge] * len(groups)
     calibrations = calibrate_groups(
         noise,
         shares,

@@ -16,6 +16,7 @@ from privlr.exceptions import InvalidParameterError
 __all__ = ["FeatureGroup", "feature_groups", "normalized", "split_rows"]
 
 Index = NDArray[np.intp]
+Rows = Index | range
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +35,9 @@ class FeatureGroup:
     share: float
 
 
-def split_rows(n_samples: int, sizes: Sequence[int], seed: Any) -> tuple[Index, ...]:
+def split_rows(
+    n_samples: int, sizes: Sequence[int], seed: Any, *, dealt: bool = True
+) -> tuple[Any, ...]:
     """Cut a public permutation of the rows into parts, each sorted.
 
     Parameters
@@ -45,11 +48,13 @@ def split_rows(n_samples: int, sizes: Sequence[int], seed: Any) -> tuple[Index, 
         Sizes of the parts, adding up to `n_samples`.
     seed : int
         Public.
+    dealt : bool, default=True
+        False: a plan needs no more than the sizes.
 
     Returns
     -------
-    tuple of ndarray
-        Row numbers of each part.
+    tuple of ndarray or range
+        Row numbers of each part; any as many where they are not `dealt`.
 
     Raises
     ------
@@ -59,6 +64,8 @@ def split_rows(n_samples: int, sizes: Sequence[int], seed: Any) -> tuple[Index, 
     seed = check_integer("partition_seed", seed, low=0)
     if min(sizes) < 1:
         raise InvalidParameterError("X", f"of enough rows for {len(sizes)} parts", n_samples)
+    if not dealt:
+        return tuple(map(range, sizes))
     order = np.random.default_rng(seed).permutation(n_samples)
     part = np.empty(n_samples, dtype=np.intp)
     part[order] = np.repeat(np.arange(len(sizes)), sizes)

@@ -16,7 +16,6 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
-from scipy import sparse
 
 from privlr._json_file import (
     Coefficient,
@@ -135,7 +134,7 @@ class ReleasedStack:
         rows = checked_rows(X, self.n_features_in_, self.feature_names_in_)
         return combined(
             self.low_level_,
-            sparse.csr_array(rows) if sparse.issparse(rows) else rows,
+            rows,
             self.combiner,
             published=self.privacy_.pipeline == "published",
             coef=self.coef_,

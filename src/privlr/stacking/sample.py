@@ -112,9 +112,10 @@ class SampleStackingClassifier(StackingClassifier):
         n_low = len(levels.low_rows)
         sizes = [n_low // count + (k < n_low % count) for k in range(count)]
         every = FeatureGroup(np.arange(n_features), 1 / count)
+        parts = split_rows(n_low, sizes, self.partition_seed, dealt=levels.dealt)
         return tuple(
             Part(
-                levels.low_rows[rows],
+                levels.low_rows[rows] if levels.dealt else rows,
                 every,
                 plan(
                     levels.low_epsilon,
@@ -129,5 +130,5 @@ class SampleStackingClassifier(StackingClassifier):
                 key=k,
                 intercept=bool(self.fit_intercept),
             )
-            for k, rows in enumerate(split_rows(n_low, sizes, self.partition_seed))
+            for k, rows in enumerate(parts)
         )

@@ -281,10 +281,12 @@ class TransferStackingClassifier(GroupedStackingClassifier):
             raise InvalidParameterError(
                 "source", f"of the classes {classes.tolist()}", self.source.classes_.tolist()
             )
-        if self.data_norm is not None and self.data_norm != self._bound:
-            raise InvalidParameterError(
-                "source", f"of rows clipped to {self.data_norm}", self._bound
-            )
+        if self.data_norm is not None:
+            bound = check_positive("data_norm", self.data_norm)
+            if bound != self._bound:
+                raise InvalidParameterError(
+                    "source", f"of rows clipped to {self.data_norm}", self._bound
+                )
         n_outputs = 1 if len(self.source.classes_) == 2 else len(self.source.classes_)
         models = self.source.low_level_
         if not models or not all(

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from privlr._numeric import check_names
 from privlr.exceptions import InvalidParameterError
-from privlr.vertical._rows import checked_rows
+from privlr.vertical._rows import party_rows
 
 __all__ = ["align", "aligned_rows", "check_alignment", "id_digest"]
 
@@ -45,6 +46,12 @@ def _named(parties: Sequence[Any] | Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(parties, Mapping):
         return {str(name): table for name, table in parties.items()}
     return {f"party {i}": table for i, table in enumerate(parties)}
+
+
+def _header(table: Any) -> list[str] | None:
+    """The names of a table's columns, where they are names."""
+    columns = list(getattr(table, "columns", ()))
+    return columns if columns and all(isinstance(name, str) for name in columns) else None
 
 
 def align(parties: Sequence[Any] | Mapping[str, Any], y: Any = None) -> tuple[Any, Any]:
@@ -145,8 +152,9 @@ def aligned_rows(
     y: Any = None,
     *,
     names: Sequence[str] | None = None,
+    headers: Sequence[Sequence[str] | None] | None = None,
     widths: Sequence[int] | None = None,
-) -> tuple[list[str], list[Any]]:
+) -> tuple[list[str], list[Any], list[list[str] | None]]:
     """Check every party's table alone and against the others'.
 
     Parameters
@@ -157,6 +165,8 @@ def aligned_rows(
         Labels, whose ids are compared where they have any.
     names : sequence of str or None, default=None
         What the parties must be called, in this order.
+    headers : sequence of lists of str or None, default=None
+        What the columns of each must be called, where it is a table.
     widths : sequence of int or None, default=None
         How many columns each must have.
 
@@ -166,6 +176,8 @@ def aligned_rows(
         The parties'.
     blocks : list of ndarray or csr_array
         Their rows, float64.
+    headers : list of list of str or None
+        The names of their columns, where they have any.
 
     Raises
     ------
@@ -180,11 +192,12 @@ def aligned_rows(
     elif names is not None:
         found = list(names)
     if not tables or len(tables) != len(found):
-        raise InvalidParameterError(
-            "parties", f"{len(found) or 'at least one'} matrices", len(tables)
-        )
+        accepted = f"{len(found)} matrices" if found else "at least one matrix"
+        raise InvalidParameterError("parties", accepted, len(tables))
     check_alignment([*tables, y], [*found, "y"])
-    blocks = [checked_rows(X, name) for X, name in zip(tables, found, strict=True)]
+    blocks = [party_rows(X, name) for X, name in zip(tables, found, strict=True)]
+    for table, name, header in zip(tables, found, headers or [None] * len(found), strict=True):
+        check_names(table, header, name)
     for i, (X, name) in enumerate(zip(blocks, found, strict=True)):
         if X.shape[0] != blocks[0].shape[0]:
             raise InvalidParameterError(
@@ -192,4 +205,4 @@ def aligned_rows(
             )
         if widths is not None and X.shape[1] != widths[i]:
             raise InvalidParameterError(name, f"of {widths[i]} columns", X.shape[1])
-    return found, blocks
+    return found, blocks, list(map(_header, tables))

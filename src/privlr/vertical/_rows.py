@@ -8,13 +8,13 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from privlr.design import well_formed
+from privlr.design import finite_rows
 from privlr.exceptions import InvalidParameterError
 
-__all__ = ["checked_rows", "clipped_rows", "row_norms"]
+__all__ = ["party_rows", "clipped_rows", "row_norms"]
 
 
-def checked_rows(X: Any, name: str) -> Any:
+def party_rows(X: Any, name: str) -> Any:
     """Return a float64 array or CSR matrix, or complain about the party by name.
 
     Parameters
@@ -32,29 +32,12 @@ def checked_rows(X: Any, name: str) -> Any:
     InvalidParameterError
         Not a finite numeric matrix of at least one row and one column.
     """
-    if np.ma.is_masked(X):
-        raise InvalidParameterError(name, "without masked values", "a masked array")
-    try:
-        rows = X if sp.issparse(X) else np.asarray(X)
-        if rows.dtype.kind in "cMm":  # casts of complex numbers and dates would succeed
-            raise TypeError
-        rows = well_formed(rows) if sp.issparse(rows) else rows
-        rows = rows.astype(np.float64, copy=False)
-    except (TypeError, ValueError) as error:
-        if isinstance(error, InvalidParameterError):
-            raise
-        raise InvalidParameterError(name, "a numeric matrix", type(X).__name__) from None
-    if rows.ndim != 2 or min(rows.shape) == 0:
+    rows = finite_rows(X, name)
+    if min(rows.shape) == 0:
         raise InvalidParameterError(
             name, "a matrix with at least one row and one column", rows.shape
         )
-    if sp.issparse(rows):
-        values = rows.data
-    else:
-        rows = values = np.ascontiguousarray(rows)
-    if not np.isfinite(values).all():
-        raise InvalidParameterError(name, "finite", "NaN or infinity")
-    return rows
+    return rows if sp.issparse(rows) else np.ascontiguousarray(rows)
 
 
 def row_norms(X: Any) -> NDArray[np.float64]:

@@ -12,7 +12,7 @@ from scipy.special import expit
 
 from privlr._validation import check_integer, check_positive
 from privlr.exceptions import InvalidParameterError
-from privlr.vertical._rows import checked_rows
+from privlr.vertical._rows import party_rows
 
 __all__ = ["fdml_sgd"]
 
@@ -66,7 +66,7 @@ def fdml_sgd(
     Hu, Niu, Yang and Zhou, FDML, KDD 2019: the parties push their scores of a minibatch,
     pull the sum, and step by ``mean(l'(sum) D_m) + lambda x_m``.
     """
-    blocks = [checked_rows(X, f"party {i}") for i, X in enumerate(parties)]
+    blocks = [party_rows(X, f"party {i}") for i, X in enumerate(parties)]
     labels = np.asarray(y, dtype=np.float64)
     n = blocks[0].shape[0]
     if labels.shape != (n,) or any(X.shape[0] != n for X in blocks):

@@ -12,19 +12,20 @@ from numpy.typing import NDArray
 from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from privlr._inputs import (
     check_labels,
+    checked_rows,
     declared_classes,
     encode_labels,
+    label_array,
     random_source,
-    refuse_masked,
     unchanged_if_refused,
+    validated,
 )
 from privlr._validation import check_integer, check_positive
 from privlr.card import ModelCard, model_card
-from privlr.design import well_formed
 from privlr.exceptions import InvalidParameterError
 from privlr.mechanisms import RandomSource, randomize_labels
 from privlr.optimize import solve
@@ -32,7 +33,7 @@ from privlr.privacy import Charge, Ledger
 from privlr.vertical._align import aligned_rows
 from privlr.vertical._plan import Plan, whole_cost
 from privlr.vertical._record import VerticalRecord
-from privlr.vertical._rows import checked_rows, clipped_rows
+from privlr.vertical._rows import clipped_rows, party_rows
 from privlr.vertical.coordinator import Coordinator
 from privlr.vertical.party import Party
 from privlr.vertical.settings import Settings
@@ -93,8 +94,9 @@ class VerticalLogisticRegression(ClassifierMixin, BaseEstimator):
     label_epsilon : float or None, default=None
         Randomise the labels once, at this cost, before anything else. None: they are seen by
         every party.
-    classes : sequence of two labels or None, default=None
-        Declared; needed with `label_epsilon`. None takes them from y.
+    classes : sequence of two labels, "public" or None, default=None
+        Declared; needed with `label_epsilon`. None and "public" take them from y, which every
+        party sees without it.
     ledger : privlr.privacy.Ledger or None, default=None
         Charged before noise is drawn. Clones share it.
     callback : callable or None, default=None
@@ -116,6 +118,8 @@ class VerticalLogisticRegression(ClassifierMixin, BaseEstimator):
         Sorted labels.
     n_features_in_ : int
         Number of columns.
+    feature_names_in_ : ndarray of str
+        Only where all columns have names.
     history_ : list of Iteration
         Objective and residuals of each round; only without noise.
     status_ : str
@@ -260,6 +264,8 @@ class VerticalLogisticRegression(ClassifierMixin, BaseEstimator):
         ------
         InvalidParameterError
             Bad parameters or data; no budget is spent.
+        TypeError
+            X holds objects that are no numbers; no budget is spent.
         PrivacyBudgetError
             The ledger does not hold the cost.
         ConvergenceError
@@ -267,18 +273,17 @@ class VerticalLogisticRegression(ClassifierMixin, BaseEstimator):
         KeyboardInterrupt
             After Ctrl-C; the coefficients of the last round are kept.
         """
-        refuse_masked(X=X, y=y)
-        X, y = validate_data(
-            self, X, y, accept_sparse="csr", dtype=np.float64, ensure_all_finite=False
-        )
-        X, columns = well_formed(X), self._columns(X.shape[1])
+        X, y = validated(self, X, y)
+        columns = self._columns(X.shape[1])
         test = None
         if eval_set is not None:
-            held_out = validate_data(self, eval_set[0], accept_sparse="csr", reset=False)
+            held_out = checked_rows(self, eval_set[0])
             test = [held_out[:, part] for part in columns], eval_set[1]
         names = [f"party {i}" for i in range(len(columns))]
         blocks = [X[:, part] for part in columns]
-        return self._fit(names, blocks, columns, np.asarray(y), test)
+        known = getattr(self, "feature_names_in_", None)
+        headers = [None if known is None else known[part].tolist() for part in columns]
+        return self._fit(names, blocks, columns, headers, y, test)
 
     @unchanged_if_refused
     def fit_parties(
@@ -316,16 +321,22 @@ class VerticalLogisticRegression(ClassifierMixin, BaseEstimator):
         KeyboardInterrupt
             After Ctrl-C; the coefficients of the last round are kept.
         """
-        refuse_masked(y=y)
-        names, blocks = aligned_rows(parties, y)
+        names, blocks, headers = aligned_rows(parties, y)
+        y = label_array(y)
         bounds = np.cumsum([0, *(X.shape[1] for X in blocks)])
         columns = [np.arange(low, high) for low, high in zip(bounds, bounds[1:], strict=False)]
         test = None
         if eval_set is not None:
-            held_out = aligned_rows(*eval_set, names=names, widths=np.diff(bounds).tolist())[1]
+            widths = np.diff(bounds).tolist()
+            _, held_out, _ = aligned_rows(*eval_set, names=names, headers=headers, widths=widths)
             test = held_out, eval_set[1]
-        self.__dict__.pop("feature_names_in_", None)  # of an earlier `fit`
-        return self._fit(names, blocks, columns, np.asarray(y), test)
+        self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
+        known = [name for header in headers for name in header or ()]
+        if len(known) == bounds[-1]:
+            self.feature_names_in_ = np.array(known, dtype=object)
+        if self.partitions is not None:  # not needed here, but not to be nonsense either
+            self._columns(int(bounds[-1]))
+        return self._fit(names, blocks, columns, headers, y, test)
 
     def card(self) -> ModelCard:
         """Say what the fit's guarantee is, for people and for programs.
@@ -354,18 +365,21 @@ class VerticalLogisticRegression(ClassifierMixin, BaseEstimator):
         Raises
         ------
         InvalidParameterError
-            A party's rows or columns are too many or too few, or its ids disagree.
+            Rows or columns are too many or too few, columns have other names than in the fit,
+            a value is no finite number, or ids disagree.
         """
         check_is_fitted(self, "coef_")
         parties = len(self._columns_)
         listed = isinstance(X, list | tuple) and len(X) == parties and np.ndim(X[0]) == 2
         if listed or isinstance(X, Mapping):
             widths = [len(part) for part in self._columns_]
-            _, blocks = aligned_rows(X, names=self._names_, widths=widths)
+            _, blocks, _ = aligned_rows(
+                X, names=self._names_, headers=self._headers_, widths=widths
+            )
             coefs = [self.coef_[0, part] for part in self._columns_]
             scores = sum(part @ coef for part, coef in zip(blocks, coefs, strict=True))
         else:
-            X = validate_data(self, X, accept_sparse="csr", reset=False)
+            X = checked_rows(self, X)
             scores = X @ self.coef_[0]
         raw: Array = scores + self.intercept_[0]
         return raw
@@ -427,6 +441,7 @@ class VerticalLogisticRegression(ClassifierMixin, BaseEstimator):
         names: list[str],
         blocks: list[Any],
         columns: list[NDArray[np.intp]],
+        headers: list[list[str] | None],
         y: NDArray[Any],
         test: Any,
     ) -> Self:
@@ -449,13 +464,14 @@ class VerticalLogisticRegression(ClassifierMixin, BaseEstimator):
         if self.fit_intercept:
             blocks = [_with_constant(blocks[0]), *blocks[1:]]
             test = test and ([_with_constant(test[0][0]), *test[0][1:]], test[1])
-        blocks = [checked_rows(X, name) for X, name in zip(blocks, names, strict=True)]
+        blocks = [party_rows(X, name) for X, name in zip(blocks, names, strict=True)]
         source = RandomSource() if plan.exact else random_source(self.random_state)
         record = plan.record(source)
-        if plan.noisy and (self.callback is not None or test is not None):
-            raise InvalidParameterError(
-                "callback and eval_set", "None with epsilon: they tell what is not released", "one"
-            )
+        for name, value in (("callback", self.callback), ("eval_set", test and "test rows")):
+            if plan.noisy and value is not None:
+                raise InvalidParameterError(
+                    name, "None with epsilon: it tells what is not released", value
+                )
         if self.ledger is not None:
             self.ledger.charge(type(self).__name__, *plan.cost, note=record.summary)
         if self.label_epsilon is not None:
@@ -497,7 +513,7 @@ class VerticalLogisticRegression(ClassifierMixin, BaseEstimator):
             coefs = list(sharing.coefs)
         # All at once and last: what a failed fit leaves is the earlier model and its record.
         self.privacy_, self.classes_ = record, classes
-        self._columns_, self._names_ = columns, names
+        self._columns_, self._names_, self._headers_ = columns, names, headers
         for name in ("history_", "status_"):
             self.__dict__.pop(name, None)
         if not plan.noisy:
@@ -517,6 +533,10 @@ class VerticalLogisticRegression(ClassifierMixin, BaseEstimator):
         """The constants of a fit to parties of so many columns."""
         if not isinstance(self.fit_intercept, bool | np.bool_):
             raise InvalidParameterError("fit_intercept", "True or False", self.fit_intercept)
+        if not isinstance(self.progress, bool | np.bool_):
+            raise InvalidParameterError("progress", "True or False", self.progress)
+        if self.callback is not None and not callable(self.callback):
+            raise InvalidParameterError("callback", "callable or None", self.callback)
         widths = [widths[0] + int(self.fit_intercept), *widths[1:]]
         settings = Settings(
             n_samples=n_samples,

@@ -16,7 +16,7 @@ from privlr.optimize import Columns
 from privlr.privacy import Ledger
 from privlr.vertical._release import ExactShares, NoisyShares
 from privlr.vertical._ridge import make_ridge
-from privlr.vertical._rows import checked_rows, clipped_rows
+from privlr.vertical._rows import clipped_rows, party_rows
 from privlr.vertical.settings import Settings
 
 __all__ = ["Party"]
@@ -70,7 +70,7 @@ class Party:
         ledger: Ledger | None = None,
         random: RandomSource | None = None,
     ) -> None:
-        rows = checked_rows(X, name)
+        rows = party_rows(X, name)
         if rows.shape[0] != settings.n_samples:
             raise InvalidParameterError(name, f"of {settings.n_samples} rows", rows.shape[0])
         if data_norm is None and isinstance(release, NoisyShares):
