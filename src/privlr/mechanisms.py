@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -187,21 +188,8 @@ def plan(
             data_norm=data_norm,
             max_sample_weight=max_sample_weight,
         )
-    whole = calibrate(
-        epsilon,
-        n_samples=n_samples,
-        data_norm=data_norm,
-        l2_reg_strength=ridge,
-        loss=loss,
-        calibration=calibration,
-        neighboring_relation=neighboring_relation,
-        max_sample_weight=max_sample_weight,
-        n_classes=n_classes,
-    ).epsilon
-    lattice_epsilon = whole * LATTICE_SHARE
-    chosen = calibrate(
-        # Rounded down, so that the two parts never exceed the whole.
-        math.nextafter(whole - lattice_epsilon, 0.0),
+    calibrated = partial(
+        calibrate,
         n_samples=n_samples,
         data_norm=data_norm,
         l2_reg_strength=ridge,
@@ -211,6 +199,10 @@ def plan(
         max_sample_weight=max_sample_weight,
         n_classes=n_classes,
     )
+    whole = calibrated(epsilon).epsilon
+    lattice_epsilon = whole * LATTICE_SHARE
+    # Rounded down, so that the two parts never exceed the whole.
+    chosen = calibrated(math.nextafter(whole - lattice_epsilon, 0.0))
     accuracy = Accuracy(
         n_samples if neighboring_relation == "replace_one" else 2 * n_samples,
         width,
