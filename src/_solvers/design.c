@@ -2,6 +2,7 @@
 
 #include <float.h>
 #include <math.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "csr.h"
@@ -20,7 +21,8 @@ enum {
     FETCH_ROWS = 32 /* from a step to the rows that are fetched meanwhile */
 };
 
-/* Beyond this length a product of a row with plausible coefficients may overflow. */
+/* Beyond this length, the root of PRIVLR_LARGEST_SQUARE, a product of a row with plausible
+ * coefficients may overflow. */
 static const double EXTREME_LENGTH = 1e150;
 
 /* Whether the kernels walk a dense design column by column, in the caller's memory. */
@@ -94,52 +96,34 @@ static void copy_rows(const privlr_design *X, int64_t first, int64_t count, ptrd
     }
 }
 
-/* out[j * LANES + k] = element j of the row that starts at start[k] */
-#define DEFINE_INTERLEAVE(type)                                                                    \
-    static void interleave_##type(const privlr_design *X, const int64_t *start,                    \
-                                  double *restrict out) {                                          \
-        const type *row[LANES];                                                                    \
-        for (int k = 0; k < LANES; k++)                                                            \
-            row[k] = (const type *)X->values + start[k];                                           \
-        for (int64_t j = 0; j < X->n_cols; j++, out += LANES) {                                    \
-            const int64_t column = column_at(X, j);                                                \
-            for (int k = 0; k < LANES; k++)                                                        \
-                out[k] = (double)row[k][column];                                                   \
-        }                                                                                          \
-    }
-DEFINE_INTERLEAVE(double)
-DEFINE_INTERLEAVE(float)
-
-/* Rows of a narrow design and their constants, unscaled, side by side in panels of eight. */
-static void pack_panels(const privlr_design *X, int64_t first, int64_t count, double *panels) {
-    const int64_t width = privlr_design_width(X);
-    for (int64_t i = first; i < first + count; i += LANES, panels += width * LANES) {
-        const int64_t rows = first + count - i < LANES ? first + count - i : LANES;
-        int64_t start[LANES];
-        for (int64_t k = 0; k < LANES; k++)
-            start[k] = row_at(X, k < rows ? i + k : i);
-        if (X->is_float32)
-            interleave_float(X, start, panels);
-        else
-            interleave_double(X, start, panels);
-        if (X->intercept != 0.0)
-            for (int64_t k = 0; k < LANES; k++)
-                panels[X->n_cols * LANES + k] = X->intercept;
-        for (int64_t j = 0; j < width; j++)
-            for (int64_t k = rows; k < LANES; k++)
-                panels[j * LANES + k] = 0.0;
-    }
+static size_t panels_of(int64_t count) {
+    return (size_t)(count + LANES - 1) / LANES;
 }
 
-static void scale_panels(const double *row_scale, int64_t count, int64_t width, double *panels) {
-    for (int64_t i = 0; i < count; i += LANES) {
-        double scale[LANES];
-        for (int64_t k = 0; k < LANES; k++)
-            scale[k] = i + k < count ? row_scale[i + k] : 0.0;
-        for (int64_t j = 0; j < width; j++, panels += LANES)
-            for (int64_t k = 0; k < LANES; k++)
-                panels[k] *= scale[k];
-    }
+/* start[i] is where row first + i begins; a last panel is filled up with the first of these. */
+static void find_rows(const privlr_design *X, int64_t first, int64_t count, int64_t *start) {
+    for (int64_t i = 0; i < count; i++)
+        start[i] = row_at(X, first + i);
+    for (int64_t i = count; i % LANES; i++)
+        start[i] = start[0];
+}
+
+/* Rows of a narrow design and their constants, unscaled, side by side in panels of eight, and the
+ * squares of their lengths; start and square have room for count rounded up to 8. */
+static void cut_panels(const privlr_design *X, const int64_t *start, int64_t count, double *panels,
+                       double *square) {
+    const size_t length = (size_t)X->n_cols;
+    if (X->is_float32)
+        privlr_panels_single_cut(panels_of(count), length, X->values, start, X->columns,
+                                 (ptrdiff_t)X->col_stride, X->intercept, panels, square);
+    else
+        privlr_panels_cut(panels_of(count), length, X->values, start, X->columns,
+                          (ptrdiff_t)X->col_stride, X->intercept, panels, square);
+    const int64_t width = privlr_design_width(X), rest = count % LANES;
+    panels += (count - rest) * width;
+    for (int64_t j = 0; rest && j < width; j++)
+        for (int64_t k = rest; k < LANES; k++)
+            panels[j * LANES + k] = 0.0;
 }
 
 privlr_view privlr_design_view(const privlr_design *X, int64_t first, int64_t count,
@@ -153,9 +137,16 @@ privlr_view privlr_design_view(const privlr_design *X, int64_t first, int64_t co
         if (X->panels) {
             view.x = X->panels + first * privlr_design_width(X);
         } else {
-            pack_panels(X, first, count, scratch);
-            if (X->row_scale)
-                scale_panels(X->row_scale + first, count, privlr_design_width(X), scratch);
+            int64_t start[NARROW_BLOCK];
+            double square[NARROW_BLOCK];
+            find_rows(X, first, count, start);
+            cut_panels(X, start, count, scratch, square);
+            if (X->row_scale) {
+                double factor[NARROW_BLOCK] = {0.0};
+                memcpy(factor, X->row_scale + first, (size_t)count * sizeof *factor);
+                privlr_panels_scale(panels_of(count), (size_t)privlr_design_width(X), scratch,
+                                    factor, scratch);
+            }
         }
     } else if (X->col_stride == 1 || X->row_stride == 1) {
         const int by_row = X->col_stride == 1;
@@ -386,15 +377,13 @@ DEFINE_COLUMN_SQUARES(double)
 DEFINE_COLUMN_SQUARES(float)
 
 /* out[i] = ||(x_(first + i), intercept)||^2 as it comes, with room for count rounded up to 8;
- * scratch holds a block, after this that of the panels of a narrow design without. */
-static void row_squares(const privlr_design *X, int64_t first, int64_t count, double *scratch,
-                        double *out) {
+ * scratch holds a block, after this that of the panels of a narrow design, whose rows begin at
+ * `start`. */
+static void row_squares(const privlr_design *X, const int64_t *start, int64_t first, int64_t count,
+                        double *scratch, double *out) {
     const size_t rows = (size_t)count, n_cols = (size_t)X->n_cols;
     if (privlr_design_is_narrow(X)) {
-        const int64_t width = privlr_design_width(X);
-        double *panels = X->panels ? X->panels + first * width : scratch;
-        pack_panels(X, first, count, panels);
-        privlr_panels_squares((rows + LANES - 1) / LANES, (size_t)width, panels, out);
+        cut_panels(X, start, count, scratch, out);
         return;
     }
     for (size_t i = 0; i < rows; i++)
@@ -426,59 +415,87 @@ static int row_is_finite(const privlr_design *X, int64_t i) {
     return 1;
 }
 
-static void scan_rows(privlr_scan *scan, int64_t first, int64_t count, double *scratch) {
+/* Length and factor of a row whose square is no ordinary number. Returns 0 if the row is not
+ * finite, and has to be. */
+static int measure_carefully(privlr_scan *scan, int64_t i, double accept, double *length,
+                             double *factor) {
+    *length = careful_length(scan->X, i);
+    if (!scan->scale_out)
+        return 1;
+    /* An overflowing length of finite entries is infinite too. */
+    if (!(*length <= DBL_MAX) && !row_is_finite(scan->X, i)) {
+        scan->bad_row = i;
+        scan->status = PRIVLR_NONFINITE;
+        return 0;
+    }
+    /* bound/DBL_MAX/2 stands in for a length that no double can hold. */
+    *factor = *length <= accept    ? 1.0
+              : *length <= DBL_MAX ? accept / *length
+                                   : accept / DBL_MAX / (2.0 * sqrt((double)(scan->X->n_cols + 1)));
+    if (*length > EXTREME_LENGTH) {
+        scan->status = PRIVLR_EXTREME;
+        *factor = -*factor;
+    }
+    if (*length > accept)
+        *length = scan->bound;
+    return 1;
+}
+
+/* The sum runs over eights, however many rows come at a time. */
+static void add_lengths(privlr_scan *scan, int64_t n, const double *length) {
+    double top[LANES] = {0.0};
+    for (int64_t i = 0; i < n; i += LANES) {
+        double sum[LANES];
+        for (int k = 0; k < LANES; k++) {
+            sum[k] = length[i + k] * length[i + k];
+            top[k] = length[i + k] > top[k] ? length[i + k] : top[k];
+        }
+        scan->square_sum +=
+            ((sum[0] + sum[4]) + (sum[2] + sum[6])) + ((sum[1] + sum[5]) + (sum[3] + sum[7]));
+    }
+    for (int k = 0; k < LANES; k++)
+        scan->longest = top[k] > scan->longest ? top[k] : scan->longest;
+    if (isnan(scan->square_sum))
+        scan->longest = NAN;
+}
+
+static void scan_rows(privlr_scan *scan, const int64_t *start, int64_t first, int64_t count,
+                      double *scratch) {
     const privlr_design *X = scan->X;
+    const int64_t width = privlr_design_width(X), padded = (int64_t)panels_of(count) * LANES;
     /* The computed length has a relative error below (width + 4)/2 units, the
      * quotient one more; twice that covers the rounding of the margin itself. */
-    const double slack = 1.0 - (double)(privlr_design_width(X) + 8) * DBL_EPSILON;
-    const double accept = scan->bound * slack;
-    double square[BLOCK_MAX], lengths[BLOCK_MAX], factors[BLOCK_MAX];
-    row_squares(X, first, count, scratch, square);
-    for (int64_t i = count; i % LANES; i++)
-        square[i] = 0.0;
-    privlr_rows_factors((size_t)(count + LANES - 1) / LANES * LANES, accept, square, lengths,
-                        factors);
-    for (int64_t i = 0; i < count; i++) {
-        const int ordinary = square[i] <= DBL_MAX && square[i] >= DBL_MIN;
-        double length = ordinary ? lengths[i] : careful_length(X, first + i);
-        if (scan->scale_out) {
-            /* An overflowing length of finite entries is infinite too. */
-            if (!(length <= DBL_MAX) && !row_is_finite(X, first + i)) {
-                scan->bad_row = first + i;
-                scan->status = PRIVLR_NONFINITE;
+    const double slack = 1.0 - (double)(width + 8) * DBL_EPSILON;
+    const double accept = scan->scale_out ? scan->bound * slack : INFINITY;
+    double square[BLOCK_MAX], length[BLOCK_MAX], factor[BLOCK_MAX];
+    row_squares(X, start, first, count, scratch, square);
+    for (int64_t i = count; i < padded; i++)
+        square[i] = 1.0;
+    if (privlr_rows_factors((size_t)padded, accept, scan->bound, square, length, factor))
+        for (int64_t i = 0; i < count; i++)
+            if (!(square[i] >= DBL_MIN && square[i] <= PRIVLR_LARGEST_SQUARE) &&
+                !measure_carefully(scan, first + i, accept, length + i, factor + i))
                 return;
-            }
-            /* bound/DBL_MAX/2 stands in for a length that no double can hold. */
-            double factor = ordinary           ? factors[i]
-                            : length <= accept ? 1.0
-                            : length <= DBL_MAX
-                                ? accept / length
-                                : accept / DBL_MAX / (2.0 * sqrt((double)(X->n_cols + 1)));
-            if (length > EXTREME_LENGTH) {
-                scan->status = PRIVLR_EXTREME;
-                factor = -factor;
-            }
-            scan->scale_out[first + i] = factor;
-            length = length <= accept ? length : scan->bound;
-        }
-        if (!(isnan(scan->longest) || scan->longest >= length))
-            scan->longest = length;
-        scan->square_sum += length * length;
-    }
-    if (X->panels && scan->scale_out)
-        scale_panels(scan->scale_out + first, count, privlr_design_width(X),
-                     X->panels + first * privlr_design_width(X));
+    for (int64_t i = count; i < padded; i++)
+        length[i] = 0.0;
+    add_lengths(scan, padded, length);
+    if (scan->scale_out)
+        memcpy(scan->scale_out + first, factor, (size_t)count * sizeof *factor);
+    if (X->panels)
+        privlr_panels_scale(panels_of(count), (size_t)width, scratch, factor,
+                            X->panels + first * width);
 }
 
 /* Asks for whole rows of the matrix that designs are cut from, if they use `columns` of it and
- * leave no more than as many. */
-static void prefetch_rows(const privlr_design *X, int64_t columns, int64_t first, int64_t count) {
+ * leave no more than as many. Inline, as GCC drops calls of what does nothing else. */
+static inline __attribute__((always_inline)) void
+prefetch_rows(const privlr_design *X, int64_t columns, int64_t first, int64_t end) {
     const int64_t size = X->is_float32 ? sizeof(float) : sizeof(double);
     if (X->col_stride != 1 || X->row_stride > 2 * columns)
         return;
-    for (int64_t i = first; i < first + count && i < X->n_rows; i++)
+    for (int64_t i = first; i < end && i < X->n_rows; i++)
         for (int64_t byte = 0; byte < X->row_stride * size; byte += 64)
-            __builtin_prefetch((const char *)X->values + row_at(X, i) * size + byte);
+            __builtin_prefetch((const char *)X->values + row_at(X, i) * size + byte, 0, 2);
 }
 
 typedef struct {
@@ -490,22 +507,31 @@ typedef struct {
 
 static void scan_part(void *context, int64_t part, int member) {
     const scan_job *job = context;
-    const int64_t block = privlr_design_block(job->scans->X), n_rows = job->scans->X->n_rows;
+    const privlr_design *X = job->scans->X;
+    const int64_t block = privlr_design_block(X), n_scans = job->n_scans;
     const int64_t last = (part + 1) * job->blocks / job->parts * block;
-    const int64_t end = last < n_rows ? last : n_rows;
+    const int64_t end = last < X->n_rows ? last : X->n_rows;
     /* Several designs share each small block's trip from memory; half a dozen rows of theirs
      * look to the processor like no stream that it would fetch ahead. */
-    const int64_t step = job->n_scans > 1 ? NARROW_BLOCK / 2 : block;
-    privlr_scan *scans = job->scans + (part + 1) * job->n_scans;
-    memcpy(scans, job->scans, (size_t)job->n_scans * sizeof *scans);
+    const int64_t step = n_scans > 1 ? NARROW_BLOCK / 2 : block;
+    privlr_scan *scans = job->scans + (part + 1) * n_scans;
+    memcpy(scans, job->scans, (size_t)n_scans * sizeof *scans);
     for (int64_t first = part * job->blocks / job->parts * block; first < end; first += step) {
-        const int64_t count = first + step < end ? step : end - first;
-        if (job->n_scans > 1)
-            prefetch_rows(scans->X, job->columns, first + step, step);
-        for (privlr_scan *scan = scans; scan < scans + job->n_scans; scan++)
-            if (scan->status != PRIVLR_NONFINITE)
-                scan_rows(scan, first, count, job->scratch + (size_t)member * job->scratch_size);
+        const int64_t next = first + step, count = next < end ? step : end - first;
+        int64_t start[NARROW_BLOCK];
+        if (privlr_design_is_narrow(X))
+            find_rows(X, first, count, start);
+        for (int64_t k = 0; k < n_scans; k++) {
+            if (n_scans > 1) /* a few at a time: many would be waited for */
+                prefetch_rows(X, job->columns, next + k * step / n_scans,
+                              next + (k + 1) * step / n_scans);
+            if (scans[k].status != PRIVLR_NONFINITE)
+                scan_rows(scans + k, start, first, count,
+                          job->scratch + (size_t)member * job->scratch_size);
+        }
     }
+    /* Panels were stored past the caches: others see them after this. */
+    atomic_thread_fence(memory_order_seq_cst);
 }
 
 static void add_scan(privlr_scan *total, const privlr_scan *part) {

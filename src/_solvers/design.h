@@ -103,13 +103,13 @@ typedef struct {
 /* Parts of a scan at most, which a team shares out; the same for every number of members. */
 enum { PRIVLR_SCAN_PARTS = 16 };
 
-/* One look at every row of designs of equally many rows, of which all are narrow if there are
- * several: together they read each row from memory once. Sets scale_out[i] to the largest
- * convenient factor <= 1 with ||scale_out[i] (x_i, intercept)|| <= bound in exact arithmetic,
- * and fills the panels. PRIVLR_NONFINITE: see bad_row. PRIVLR_EXTREME means that products with
- * some rows could overflow: scale_out is complete, and negative for those. Without scale_out
- * it cannot fail. After the scans there is room for PRIVLR_SCAN_PARTS times as many; scratch is
- * for the one of them that needs most, times the size of the team (or NULL). */
+/* One look at every row of designs, of which all are narrow and cut from the same rows of one
+ * matrix if there are several: together they read each row from memory once. Sets scale_out[i] to
+ * the largest convenient factor <= 1 with ||scale_out[i] (x_i, intercept)|| <= bound in exact
+ * arithmetic, and fills the panels. PRIVLR_NONFINITE: see bad_row. PRIVLR_EXTREME means that
+ * products with some rows could overflow: scale_out is complete, and negative for those. Without
+ * scale_out it cannot fail. After the scans there is room for PRIVLR_SCAN_PARTS times as many;
+ * scratch is for the one of them that needs most, times the size of the team (or NULL). */
 void privlr_design_scan(privlr_scan *scans, int64_t n_scans, privlr_team *team, double *scratch);
 
 #endif

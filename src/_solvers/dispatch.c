@@ -25,13 +25,17 @@ typedef struct {
     void (*sums)(size_t, size_t, const double *, ptrdiff_t, const double *, const double *,
                  double *);
     void (*squares)(size_t, size_t, const double *, ptrdiff_t, double *);
-    void (*factors)(size_t, double, const double *, double *, double *);
+    size_t (*factors)(size_t, double, double, const double *, double *, double *);
     void (*single_dots)(size_t, size_t, const float *, ptrdiff_t, const double *, int, double *);
     void (*single_sums)(size_t, size_t, const float *, ptrdiff_t, const double *, const float *,
                         double *);
     void (*single_squares)(size_t, size_t, const float *, ptrdiff_t, double *);
     void (*panels_dots)(size_t, size_t, const double *, const double *, double *);
-    void (*panels_squares)(size_t, size_t, const double *, double *);
+    void (*panels_cut)(size_t, size_t, const double *, const int64_t *, const int64_t *, ptrdiff_t,
+                       double, double *, double *);
+    void (*panels_single_cut)(size_t, size_t, const float *, const int64_t *, const int64_t *,
+                              ptrdiff_t, double, double *, double *);
+    void (*panels_scale)(size_t, size_t, const double *, const double *, double *);
     void (*panels_sums)(size_t, size_t, const double *, const double *, double *);
     void (*panels_outer)(size_t, size_t, const double *, const double *, double *);
     void (*chacha20_blocks)(const uint32_t *, uint64_t, uint64_t *);
@@ -54,7 +58,9 @@ typedef struct {
      privlr_rows_single_sums_##variant,                                                            \
      privlr_rows_single_squares_##variant,                                                         \
      privlr_panels_dots_##variant,                                                                 \
-     privlr_panels_squares_##variant,                                                              \
+     privlr_panels_cut_##variant,                                                                  \
+     privlr_panels_single_cut_##variant,                                                           \
+     privlr_panels_scale_##variant,                                                                \
      privlr_panels_sums_##variant,                                                                 \
      privlr_panels_outer_##variant,                                                                \
      privlr_chacha20_blocks_##variant,                                                             \
@@ -128,9 +134,9 @@ void privlr_rows_squares(size_t rows, size_t length, const double *x, ptrdiff_t 
     chosen->squares(rows, length, x, stride, out);
 }
 
-void privlr_rows_factors(size_t n, double most, const double *square, double *length,
-                         double *factor) {
-    chosen->factors(n, most, square, length, factor);
+size_t privlr_rows_factors(size_t n, double most, double bound, const double *square,
+                           double *length, double *factor) {
+    return chosen->factors(n, most, bound, square, length, factor);
 }
 
 void privlr_rows_single_dots(size_t rows, size_t length, const float *x, ptrdiff_t stride,
@@ -153,8 +159,21 @@ void privlr_panels_dots(size_t panels, size_t length, const double *p, const dou
     chosen->panels_dots(panels, length, p, w, out);
 }
 
-void privlr_panels_squares(size_t panels, size_t length, const double *p, double *out) {
-    chosen->panels_squares(panels, length, p, out);
+void privlr_panels_cut(size_t panels, size_t length, const double *x, const int64_t *start,
+                       const int64_t *columns, ptrdiff_t stride, double constant, double *out,
+                       double *square) {
+    chosen->panels_cut(panels, length, x, start, columns, stride, constant, out, square);
+}
+
+void privlr_panels_single_cut(size_t panels, size_t length, const float *x, const int64_t *start,
+                              const int64_t *columns, ptrdiff_t stride, double constant,
+                              double *out, double *square) {
+    chosen->panels_single_cut(panels, length, x, start, columns, stride, constant, out, square);
+}
+
+void privlr_panels_scale(size_t panels, size_t length, const double *p, const double *factor,
+                         double *out) {
+    chosen->panels_scale(panels, length, p, factor, out);
 }
 
 void privlr_panels_sums(size_t panels, size_t length, const double *p, const double *c,

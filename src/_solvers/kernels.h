@@ -21,8 +21,8 @@
                                     const double *c, const double *soon, double *out);             \
     void privlr_rows_squares_##variant(size_t rows, size_t length, const double *x,                \
                                        ptrdiff_t stride, double *out);                             \
-    void privlr_rows_factors_##variant(size_t n, double most, const double *square,                \
-                                       double *length, double *factor);                            \
+    size_t privlr_rows_factors_##variant(size_t n, double most, double bound,                      \
+                                         const double *square, double *length, double *factor);    \
     void privlr_rows_single_dots_##variant(size_t rows, size_t length, const float *x,             \
                                            ptrdiff_t stride, const double *w, int near,            \
                                            double *out);                                           \
@@ -33,8 +33,14 @@
                                               ptrdiff_t stride, double *out);                      \
     void privlr_panels_dots_##variant(size_t panels, size_t length, const double *p,               \
                                       const double *w, double *out);                               \
-    void privlr_panels_squares_##variant(size_t panels, size_t length, const double *p,            \
-                                         double *out);                                             \
+    void privlr_panels_cut_##variant(                                                              \
+        size_t panels, size_t length, const double *x, const int64_t *start,                       \
+        const int64_t *columns, ptrdiff_t stride, double constant, double *out, double *square);   \
+    void privlr_panels_single_cut_##variant(                                                       \
+        size_t panels, size_t length, const float *x, const int64_t *start,                        \
+        const int64_t *columns, ptrdiff_t stride, double constant, double *out, double *square);   \
+    void privlr_panels_scale_##variant(size_t panels, size_t length, const double *p,              \
+                                       const double *factor, double *out);                         \
     void privlr_panels_sums_##variant(size_t panels, size_t length, const double *p,               \
                                       const double *c, double *out);                               \
     void privlr_panels_outer_##variant(size_t panels, size_t length, const double *p,              \

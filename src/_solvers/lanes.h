@@ -7,8 +7,11 @@
 
 #include "simd.h"
 
-#if defined(__AVX512F__)
+#if defined(__SSE2__)
 #include <immintrin.h>
+#endif
+
+#if defined(__AVX512F__)
 enum { PRIVLR_PART = 8 };
 #elif defined(__AVX__)
 enum { PRIVLR_PART = 4 };
@@ -32,6 +35,12 @@ LANES_FUNCTION lanes lanes_zero(void) {
     return v;
 }
 
+LANES_FUNCTION lanes lanes_fill(double x) {
+    lanes v = lanes_zero();
+    EACH_PART(i) v.part[i] += x;
+    return v;
+}
+
 LANES_FUNCTION lanes lanes_load(const double *x) {
     lanes v;
     EACH_PART(i) v.part[i] = *(const privlr_loose_part *)(x + i * PRIVLR_PART);
@@ -40,6 +49,19 @@ LANES_FUNCTION lanes lanes_load(const double *x) {
 
 LANES_FUNCTION void lanes_store(double *x, lanes v) {
     EACH_PART(i) * (privlr_loose_part *)(x + i * PRIVLR_PART) = v.part[i];
+}
+
+/* Past the caches, to a multiple of 64 bytes; other threads see it only after a full fence. */
+LANES_FUNCTION void lanes_stream(double *x, lanes v) {
+#if defined(__AVX512F__)
+    _mm512_stream_pd(x, (__m512d)v.part[0]);
+#elif defined(__AVX__)
+    EACH_PART(i) _mm256_stream_pd(x + i * PRIVLR_PART, (__m256d)v.part[i]);
+#elif defined(__SSE2__)
+    EACH_PART(i) _mm_stream_pd(x + i * PRIVLR_PART, (__m128d)v.part[i]);
+#else
+    lanes_store(x, v);
+#endif
 }
 
 /* The first `count` < 8 elements, then zeros. */

@@ -1,7 +1,9 @@
+#include <float.h>
 #include <math.h>
 
 #include "kernels.h"
 #include "lanes.h"
+#include "rows.h"
 
 /* Four rows share every load of w, and every load and store of a sum. */
 enum { TOGETHER = 4, PANEL_LENGTH_MAX = 64, PANELS_MAX = 32 };
@@ -132,23 +134,98 @@ void PRIVLR_KERNEL(privlr_panels_dots)(size_t panels, size_t length, const doubl
     }
 }
 
-void PRIVLR_KERNEL(privlr_panels_squares)(size_t panels, size_t length, const double *p,
-                                          double *out) {
-    for (size_t i = 0; i < panels; i++) {
-        lanes sum = lanes_zero();
-        for (size_t j = 0; j < length; j++, p += PRIVLR_LANES)
-            sum = multiply_add(sum, p, lanes_load(p));
-        lanes_store(out + i * PRIVLR_LANES, sum);
+/* One element of each of eight rows. */
+#if defined(__AVX512F__)
+#define ELEMENTS(row, j)                                                                           \
+    {                                                                                              \
+        {                                                                                          \
+            (privlr_part) {                                                                        \
+                (double)row[0][j], (double)row[1][j], (double)row[2][j], (double)row[3][j],        \
+                    (double)row[4][j], (double)row[5][j], (double)row[6][j], (double)row[7][j]     \
+            }                                                                                      \
+        }                                                                                          \
+    }
+#elif defined(__AVX__)
+#define ELEMENTS(row, j)                                                                           \
+    {                                                                                              \
+        {                                                                                          \
+            (privlr_part){(double)row[0][j], (double)row[1][j], (double)row[2][j],                 \
+                          (double)row[3][j]},                                                      \
+                (privlr_part) {                                                                    \
+                (double)row[4][j], (double)row[5][j], (double)row[6][j], (double)row[7][j]         \
+            }                                                                                      \
+        }                                                                                          \
+    }
+#else
+#define ELEMENTS(row, j)                                                                           \
+    {                                                                                              \
+        {                                                                                          \
+            (privlr_part){(double)row[0][j], (double)row[1][j]},                                   \
+                (privlr_part){(double)row[2][j], (double)row[3][j]},                               \
+                (privlr_part){(double)row[4][j], (double)row[5][j]}, (privlr_part) {               \
+                (double)row[6][j], (double)row[7][j]                                               \
+            }                                                                                      \
+        }                                                                                          \
+    }
+#endif
+
+#define DEFINE_CUT(name, type)                                                                     \
+    void PRIVLR_KERNEL(name)(size_t panels, size_t length, const type *x, const int64_t *start,    \
+                             const int64_t *columns, ptrdiff_t stride, double constant,            \
+                             double *out, double *square) {                                        \
+        for (; panels > 0; panels--, start += PRIVLR_LANES, square += PRIVLR_LANES) {              \
+            const type *row[PRIVLR_LANES];                                                         \
+            for (int k = 0; k < PRIVLR_LANES; k++)                                                 \
+                row[k] = x + start[k];                                                             \
+            lanes sum = lanes_zero();                                                              \
+            for (size_t j = 0; j < length; j++, out += PRIVLR_LANES) {                             \
+                const ptrdiff_t at = (columns ? (ptrdiff_t)columns[j] : (ptrdiff_t)j) * stride;    \
+                const lanes column = ELEMENTS(row, at);                                            \
+                lanes_store(out, column);                                                          \
+                sum = lanes_add(sum, lanes_multiply(column, column));                              \
+            }                                                                                      \
+            if (constant != 0.0) {                                                                 \
+                const lanes column = lanes_fill(constant);                                         \
+                lanes_store(out, column);                                                          \
+                sum = lanes_add(sum, lanes_multiply(column, column));                              \
+                out += PRIVLR_LANES;                                                               \
+            }                                                                                      \
+            lanes_store(square, sum);                                                              \
+        }                                                                                          \
+    }
+DEFINE_CUT(privlr_panels_cut, double)
+DEFINE_CUT(privlr_panels_single_cut, float)
+
+void PRIVLR_KERNEL(privlr_panels_scale)(size_t panels, size_t length, const double *p,
+                                        const double *factor, double *out) {
+    const int away = out != p && (uintptr_t)out % (PRIVLR_LANES * sizeof *out) == 0;
+    for (; panels > 0; panels--, factor += PRIVLR_LANES) {
+        const lanes f = lanes_load(factor);
+        for (size_t j = 0; j < length; j++, p += PRIVLR_LANES, out += PRIVLR_LANES) {
+            const lanes scaled = lanes_multiply(lanes_load(p), f);
+            if (away)
+                lanes_stream(out, scaled);
+            else
+                lanes_store(out, scaled);
+        }
     }
 }
 
-void PRIVLR_KERNEL(privlr_rows_factors)(size_t n, double most, const double *restrict square,
-                                        double *restrict length, double *restrict factor) {
-    for (size_t i = 0; i < n; i++) {
-        length[i] = sqrt(square[i]);
-        const double least = length[i] <= most ? 1.0 : length[i];
-        factor[i] = (length[i] <= most ? 1.0 : most) / least;
-    }
+size_t PRIVLR_KERNEL(privlr_rows_factors)(size_t n, double most, double bound,
+                                          const double *restrict square, double *restrict length,
+                                          double *restrict factor) {
+    double odd[PRIVLR_LANES] = {0.0}, total = 0.0;
+    for (size_t i = 0; i < n; i += PRIVLR_LANES)
+        for (size_t k = 0; k < PRIVLR_LANES; k++) {
+            const double s = square[i + k], root = sqrt(s);
+            const int within = root <= most;
+            length[i + k] = within ? root : bound;
+            factor[i + k] = (within ? 1.0 : most) / (within ? 1.0 : root);
+            odd[k] += s >= DBL_MIN && s <= PRIVLR_LARGEST_SQUARE ? 0.0 : 1.0;
+        }
+    for (int k = 0; k < PRIVLR_LANES; k++)
+        total += odd[k];
+    return (size_t)total;
 }
 
 void PRIVLR_KERNEL(privlr_panels_sums)(size_t panels, size_t length, const double *p,

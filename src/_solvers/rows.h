@@ -12,6 +12,7 @@
 #define PRIVLR_ROWS_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 /* out[i] += x[i, :] . w; near: the rows are in a cache */
 void privlr_rows_dots(size_t rows, size_t length, const double *x, ptrdiff_t stride,
@@ -38,11 +39,29 @@ void privlr_panels_dots(size_t panels, size_t length, const double *p, const dou
                         double *out);
 void privlr_panels_sums(size_t panels, size_t length, const double *p, const double *c,
                         double *out);
-void privlr_panels_squares(size_t panels, size_t length, const double *p, double *out);
 
-/* length[i] = sqrt(square[i]); factor[i] = min(1, most / length[i]); n is a multiple of 8 */
-void privlr_rows_factors(size_t n, double most, const double *square, double *length,
-                         double *factor);
+/* Panels of the rows that begin at x[start[i]] and have an element every `stride`, of which those
+ * in `columns` (or NULL: the first `length`) count, followed by the constant unless that is 0;
+ * square[i] is the sum of a row's squares. start and square have eight elements a panel. */
+void privlr_panels_cut(size_t panels, size_t length, const double *x, const int64_t *start,
+                       const int64_t *columns, ptrdiff_t stride, double constant, double *out,
+                       double *square);
+void privlr_panels_single_cut(size_t panels, size_t length, const float *x, const int64_t *start,
+                              const int64_t *columns, ptrdiff_t stride, double constant,
+                              double *out, double *square);
+/* out = p with row i times factor[i]; stored past the caches, and to be seen by other threads
+ * after a full fence, unless out is p or no multiple of 64 bytes */
+void privlr_panels_scale(size_t panels, size_t length, const double *p, const double *factor,
+                         double *out);
+
+/* Squares of lengths that are safe to work with: the products of such rows do not overflow. */
+#define PRIVLR_LARGEST_SQUARE 1e300
+
+/* factor[i] = min(1, most / root) and length[i] = root, or `bound` where that is beyond `most`, for
+ * the root of square[i]; n is a multiple of 8. Returns how many squares are below the least normal
+ * double, too large, or NaN: those rows call for more care. */
+size_t privlr_rows_factors(size_t n, double most, double bound, const double *square,
+                           double *length, double *factor);
 
 /* upper triangle (column-major) += sum_i h[i] x[i, :] x[i, :]'; at most 32 panels */
 void privlr_panels_outer(size_t panels, size_t length, const double *p, const double *h,

@@ -235,8 +235,8 @@ def scan(list designs, bounds=None):
     Parameters
     ----------
     designs : list of Design
-        Not yet looked at. Several must be narrow and have equally many rows; one that takes
-        all columns or another's share of the same rows costs no further read of the memory.
+        Not yet looked at. Several must be narrow and cut from the same rows of one matrix,
+        which is read once for all.
     bounds : sequence of float or None
         What no row of each design is to exceed in length.
 
@@ -245,19 +245,22 @@ def scan(list designs, bounds=None):
     list of str
         "converged", "nonfinite" or "extreme" for each; see ``design.h``.
     """
-    cdef Design design
+    cdef Design design, first = designs[0]
     cdef size_t scratch_size = 0
-    cdef int64_t k, n = len(designs), total = 0, start = 0
+    cdef int64_t k, n = len(designs), total = 0, start
     cdef double[::1] view
     for design in designs:
-        if design.seen or n > 1 and not design.is_narrow or (
-                design.X.n_rows != (<Design>designs[0]).X.n_rows):
-            raise ValueError("designs must be new, and several narrow and of equal height")
+        if design.seen or n > 1 and not (
+                design.is_narrow and design.owner is first.owner
+                and design.X.rows == first.X.rows and design.X.n_rows == first.X.n_rows):
+            raise ValueError("designs must be new, and several narrow and of the same rows")
         scratch_size = max(scratch_size, privlr_design_scratch(&design.X))
         total += design.panel_size()
-    # In one piece of memory, which the system gives in larger pages than it would many.
-    panels = np.empty(total)
-    cdef int helpers = (<Design>designs[0]).n_threads - 1
+    # In one piece of memory, which the system gives in larger pages than it would many; it
+    # begins with a cache line.
+    panels = np.empty(total + 8)
+    start = -(panels.ctypes.data // 8) % 8
+    cdef int helpers = first.n_threads - 1
     cdef privlr_scan *scans = <privlr_scan *>malloc(
         n * (1 + PRIVLR_SCAN_PARTS) * sizeof(privlr_scan))
     cdef double *scratch = <double *>malloc((1 + helpers) * scratch_size * sizeof(double))
