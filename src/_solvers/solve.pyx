@@ -67,8 +67,10 @@ cdef class Design:
     shape : (int, int)
     intercept : float, default=0.0
         Value of the appended column; 0 for none.
-    rows, columns : ndarray of int64 or None
-        Those of a dense X that the design consists of, in this order, if it is narrow.
+    columns : ndarray of int64 or None
+        Those of a dense X that a narrow design consists of, in this order; None: all.
+    rows : ndarray of int64 or None
+        Its rows, where it is given its columns.
     """
 
     def __init__(self, X, shape, double intercept=0.0, *, const int64_t[::1] rows=None,
@@ -120,16 +122,18 @@ cdef class Design:
             return
         self.X.index_bits = 0
         self.X.n_entries = self.X.n_rows * self.X.n_cols
-        if rows is not None and columns is not None:
-            if shape != (rows.shape[0], columns.shape[0]) or not self.is_narrow:
+        if columns is not None:
+            n_rows = X.shape[0] if rows is None else rows.shape[0]
+            if shape != (n_rows, columns.shape[0]) or not self.is_narrow:
                 raise ValueError("rows and columns must make up a narrow design of this shape")
             for places, size in ((rows, X.shape[0]), (columns, X.shape[1])):
-                if np.min(places) < 0 or np.max(places) >= size:
+                if places is not None and (np.min(places) < 0 or np.max(places) >= size):
                     raise ValueError("rows and columns must exist")
-            self.rows = rows
             self.columns = columns
-            self.X.rows = &rows[0]
             self.X.columns = &columns[0]
+            if rows is not None:
+                self.rows = rows
+                self.X.rows = &rows[0]
         self.X.is_float32 = X.dtype == np.float32
         if self.X.is_float32:
             dense32 = X

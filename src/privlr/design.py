@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -15,7 +16,14 @@ from privlr._numeric import ACCEPTED, check_finite, numeric
 from privlr._solvers import solve as kernels
 from privlr.exceptions import InvalidParameterError
 
-__all__ = ["finite_rows", "make_design", "make_designs", "thread_count", "well_formed"]
+__all__ = [
+    "finite_rows",
+    "make_design",
+    "make_designs",
+    "thread_count",
+    "thread_map",
+    "well_formed",
+]
 
 #: Rows beyond 1e150 (EXTREME_LENGTH in design.c) are brought to this length before clipping.
 SAFE_LENGTH = 1e120
@@ -24,6 +32,9 @@ EXTREME_SUM = 1e153
 #: Entries of X (a sparse one counts for four) below which a thread costs more than it saves.
 THREADED_WORK = 1_000_000
 MAX_THREADS = 64
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 def _as_csr(X: Any) -> Any:
@@ -204,31 +215,35 @@ def make_design(
 
 def make_designs(
     X: Any,
-    rows: NDArray[np.intp],
     columns: Sequence[NDArray[np.intp]],
     *,
+    rows: NDArray[np.intp] | None = None,
     intercept: float,
     data_norms: Sequence[float],
-) -> list[kernels.Design]:
+    n_jobs: int | None = None,
+) -> Iterator[kernels.Design]:
     """Wrap groups of columns of some rows, each clipped on its own.
 
     Parameters
     ----------
     X : ndarray or CSR matrix of shape (n, d)
         All rows and columns.
-    rows : ndarray of int
-        Those that every design has, ascending.
     columns : sequence of ndarray of int
-        Those of each.
+        Those of each design.
+    rows : ndarray of int, or None, default=None
+        Those that every design has, ascending; None is all.
     intercept : float
         As in :func:`make_design`, of all.
     data_norms : sequence of float
         As in :func:`make_design`, of each.
+    n_jobs : int or None, default=None
+        Threads that cut the groups out; None is one, -1 all processors. A solve of one has one.
 
     Returns
     -------
-    list of Design
-        Bit for bit those of `make_design` with a copy of these rows and columns.
+    iterator of Design
+        Bit for bit those of `make_design` with a copy of these rows and columns, which it is
+        where one cannot share the others' pass over X: then each is made as it is asked for.
 
     Raises
     ------
@@ -241,28 +256,56 @@ def make_designs(
         # Columns first: they are few. Neither step copies what is all there.
         if not np.array_equal(columns[k], np.arange(X.shape[1])):
             own = own[:, columns[k]]
-        if len(rows) < X.shape[0]:
+        if rows is not None and len(rows) < X.shape[0]:
             own = own[rows]
         return make_design(own, intercept=intercept, data_norm=data_norms[k])
 
     everyone = range(len(columns))
     if sp.issparse(X) or max(map(len, columns)) + (intercept != 0.0) > kernels.NARROW:
-        return [_alone(k) for k in everyone]
+        return map(_alone, everyone)
     # A pass over X for each group would take longer than the solves.
     native = _native_dense(X)
-    places = rows.astype(np.int64, copy=False)
+    places = None if rows is None else rows.astype(np.int64, copy=False)
     designs = [
         kernels.Design(
             native,
-            (len(rows), len(own)),
+            (X.shape[0] if rows is None else len(rows), len(own)),
             intercept,
             rows=places,
             columns=own.astype(np.int64, copy=False),
         )
         for own in columns
     ]
+    designs[0].n_threads = thread_count(n_jobs) if native.size >= THREADED_WORK else 1
     found = kernels.scan(designs, data_norms)
-    return [_alone(k) if found[k] != "converged" else designs[k] for k in everyone]
+    designs[0].n_threads = 1
+    return (designs[k] if found[k] == "converged" else _alone(k) for k in everyone)
+
+
+def thread_map(
+    function: Callable[[T], R], items: Sequence[T], n_jobs: int | None = None
+) -> list[R]:
+    """Call a function on every item, in threads of which each takes some.
+
+    Parameters
+    ----------
+    function : callable
+        Of one item; worth a thread where it lets go of the interpreter.
+    items : sequence
+        In the order of the results.
+    n_jobs : int or None, default=None
+        Threads; None is one, -1 all processors.
+
+    Returns
+    -------
+    list
+        One result an item.
+    """
+    threads = min(thread_count(n_jobs), len(items))
+    if threads <= 1:
+        return [function(item) for item in items]
+    with ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(function, items))
 
 
 def thread_count(n_jobs: int | None) -> int:

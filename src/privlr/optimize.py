@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +14,7 @@ from privlr._numeric import numeric
 from privlr._solvers import loss, prox, sharing
 from privlr._solvers import solve as kernels
 from privlr._validation import check_n_jobs, check_positive
-from privlr.design import make_design, thread_count
+from privlr.design import make_design, thread_map
 from privlr.exceptions import InvalidParameterError
 from privlr.objective import Accuracy, Problem
 
@@ -237,11 +236,7 @@ def minimize_many(
             found = Minimum(*objective.minimize(tolerance=tolerance, max_passes=MAX_PASSES))
         return found
 
-    threads = min(thread_count(n_jobs), len(given))
-    if threads == 1:
-        return [_one(k) for k in range(len(given))]
-    with ThreadPoolExecutor(threads) as pool:
-        return list(pool.map(_one, range(len(given))))
+    return thread_map(_one, range(len(given)), n_jobs)
 
 
 def _vector(

@@ -11,7 +11,6 @@ from fractions import Fraction
 from typing import Any, Self
 
 import numpy as np
-from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
@@ -29,7 +28,7 @@ from privlr._numeric import check_finite
 from privlr._pipeline import preprocessing_notes
 from privlr._validation import check_choice, check_integer, check_n_jobs, check_positive
 from privlr.card import ModelCard, model_card
-from privlr.design import make_design
+from privlr.design import make_design, thread_map
 from privlr.exceptions import InvalidParameterError
 from privlr.mechanisms import Plan, RandomSource, Release, objective_perturbation, plan
 from privlr.privacy import Charge, Ledger, auto_l2_reg_strength, exact
@@ -42,7 +41,7 @@ from privlr.stacking._combine import (
     prior_bound,
     probabilities,
 )
-from privlr.stacking._low_level import LowLevelModel, Part, designs
+from privlr.stacking._low_level import LowLevelModel, Part, designs, labels_of
 from privlr.stacking._partition import Rows, split_rows
 from privlr.stacking._record import SAME_ROWS, StackRecord
 
@@ -188,7 +187,7 @@ class StackingClassifier(ClassifierMixin, BaseEstimator):
         classes = declared_classes(self.classes, y)
         labels = encode_labels(y, classes)
         planned = self._plan(X.shape[0], X.shape[1], len(classes), classes)
-        clipped = designs(planned.parts, X)
+        clipped = designs(planned.parts, X, self.n_jobs)
         high = None if planned.levels.high_rows is None else X[planned.levels.high_rows]
         read = set().union(*(part.group.columns.tolist() for part in planned.parts))
         # Designs looked at theirs; these are read only when the lower level is paid for, or never.
@@ -209,11 +208,7 @@ class StackingClassifier(ClassifierMixin, BaseEstimator):
                 planned.cost,
                 note=record.items + seeded,
             )
-        models = Parallel(n_jobs=self.n_jobs, require="sharedmem")(
-            # Let go of a design with its fit: the next one can then use its memory.
-            delayed(part.fit)(clipped.pop(0), labels, source)
-            for part in planned.parts
-        )
+        models = self._low_level(planned.parts, clipped, labels, source)
         release = self._high_level(planned, models, high, labels, source)
         # Nothing is stored before all is released, so that no attribute is of another fit.
         for name in ("coef_", "intercept_", "high_level_privacy_"):
@@ -231,6 +226,18 @@ class StackingClassifier(ClassifierMixin, BaseEstimator):
         self.privacy_ = record
         self.released_on_ = datetime.datetime.now(datetime.UTC).date()
         return self
+
+    def _low_level(
+        self, parts: Sequence[Part], clipped: list[Any], labels: Array, source: RandomSource
+    ) -> list[LowLevelModel]:
+        own = labels_of(parts, labels)
+
+        def _fit(k: int) -> LowLevelModel:
+            # Let go of a design with its fit: the next one can then use its memory.
+            design, clipped[k] = clipped[k], None
+            return parts[k].fit(design, own[k], source)
+
+        return thread_map(_fit, range(len(parts)), self.n_jobs)
 
     def _high_level(
         self,

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, softmax
 
 from privlr.exceptions import InvalidParameterError
-from privlr.stacking._low_level import LowLevelModel, Part
+from privlr.stacking._low_level import LowLevelModel, Part, raw_predictions
 
 __all__ = [
     "META_GAIN",
@@ -84,7 +84,7 @@ def meta_features(models: Sequence[LowLevelModel], X: Any, published: bool) -> A
     ndarray of shape (n_samples, n_models * n_outputs)
         Not yet clipped.
     """
-    raw = _raw(models, X)
+    raw = raw_predictions(models, X)
     if published:
         probability: Array = expit(raw) / math.sqrt(len(models))
         return probability
@@ -179,7 +179,8 @@ def combined(
         raw = _votes(models, X, weighted=combiner == "weighted_vote")
     elif combiner == "sum":
         outputs = len(models[0].coef_)
-        raw = _raw(models, X).reshape(-1, len(models), outputs).sum(axis=1) / _repeats(models)
+        raw = raw_predictions(models, X).reshape(-1, len(models), outputs)
+        raw = raw.sum(axis=1) / _repeats(models)
     else:
         raw = models[int(combiner)].raw_prediction(X)
     return raw[:, 0] if raw.shape[1] == 1 else raw
@@ -207,10 +208,6 @@ def probabilities(combined: Array, combiner: str | int) -> Array:
         return np.column_stack([expit(-combined), expit(combined)])
     shares: Array = softmax(combined, axis=1)
     return shares
-
-
-def _raw(models: Sequence[LowLevelModel], X: Any) -> Array:
-    return np.hstack([model.raw_prediction(X) for model in models])
 
 
 def _largest(models: Sequence[LowLevelModel]) -> float:

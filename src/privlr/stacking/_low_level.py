@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ from privlr.privacy import (
 )
 from privlr.stacking._partition import FeatureGroup, Index, Rows
 
-__all__ = ["LowLevelModel", "Part", "designs", "plan_groups"]
+__all__ = ["LowLevelModel", "Part", "designs", "labels_of", "plan_groups", "raw_predictions"]
 
 #: Below this no size has a certified release.
 SMALLEST_SHARE = 1e-30
@@ -77,19 +78,9 @@ class LowLevelModel:
         ndarray of shape (n_samples, n_outputs)
             Each a function of its own row and of the model; float64.
         """
-        if X.shape[0] == 0:  # a design has rows
-            return np.empty((0, len(self.coef_)))
-        (design,) = make_designs(
-            X,
-            np.arange(X.shape[0]),
-            [self.columns],
-            intercept=1.0 if self.has_intercept else 0.0,
-            data_norms=[self.data_norm],
-        )
-        coef = np.column_stack([self.coef_, self.intercept_])[:, : design.width]
-        return np.column_stack([design.dots(w) for w in np.ascontiguousarray(coef)])
+        return raw_predictions([self], X)
 
-    @property
+    @cached_property
     def reach(self) -> float:
         """Largest length that the raw predictions of a row may have."""
         whole = np.column_stack([self.coef_, self.intercept_])
@@ -152,7 +143,7 @@ class Part:
         design : Design
             From `design`.
         labels : ndarray of shape (n_samples,)
-            Encoded labels of all rows.
+            Encoded labels of its rows.
         random : RandomSource
             That of the whole stack.
 
@@ -170,7 +161,7 @@ class Part:
         """
         release = objective_perturbation(
             design,
-            labels[self.rows],
+            labels,
             self.plan,
             prior_mean=self.prior_mean,
             random=random.at(self.key),
@@ -187,7 +178,7 @@ class Part:
         )
 
 
-def designs(parts: Sequence[Part], X: Any) -> list[Any]:
+def designs(parts: Sequence[Part], X: Any, n_jobs: int | None = None) -> list[Any]:
     """Clip every part of the data.
 
     Parameters
@@ -196,6 +187,8 @@ def designs(parts: Sequence[Part], X: Any) -> list[Any]:
         At least one.
     X : ndarray or CSR matrix of shape (n_samples, n_features)
         All rows and columns of the data.
+    n_jobs : int or None, default=None
+        Threads.
 
     Returns
     -------
@@ -207,16 +200,71 @@ def designs(parts: Sequence[Part], X: Any) -> list[Any]:
     InvalidParameterError
         X holds a NaN or an infinity there.
     """
-    rows = parts[0].rows
-    if any(part.rows is not rows for part in parts):
+    if not _same_rows(parts):
         return [part.design(X) for part in parts]
-    return make_designs(
+    cut = make_designs(
         X,
-        np.asarray(rows),
         [part.group.columns for part in parts],
+        rows=np.asarray(parts[0].rows),
         intercept=1.0 if parts[0].intercept else 0.0,
         data_norms=[part.plan.accuracy.data_norm for part in parts],
+        n_jobs=n_jobs,
     )
+    return list(cut)
+
+
+def labels_of(parts: Sequence[Part], labels: Array) -> list[Array]:
+    """Select the labels of every part.
+
+    Parameters
+    ----------
+    parts : sequence of Part
+        At least one.
+    labels : ndarray of shape (n_samples,)
+        Of all rows.
+
+    Returns
+    -------
+    list of ndarray
+        One a part.
+    """
+    if not _same_rows(parts):
+        return [labels[part.rows] for part in parts]
+    return [labels[parts[0].rows]] * len(parts)
+
+
+def _same_rows(parts: Sequence[Part]) -> bool:
+    return all(part.rows is parts[0].rows for part in parts)
+
+
+def raw_predictions(models: Sequence[LowLevelModel], X: Any) -> Array:
+    """Raw predictions of models of one stack for clipped rows.
+
+    Parameters
+    ----------
+    models : sequence of LowLevelModel
+        At least one.
+    X : ndarray or CSR matrix of shape (n_samples, n_features)
+        All columns of the stack; finite.
+
+    Returns
+    -------
+    ndarray of shape (n_samples, n_models * n_outputs)
+        Each a function of its own row and of its model; float64.
+    """
+    if X.shape[0] == 0:  # a design has rows
+        return np.empty((0, sum(len(model.coef_) for model in models)))
+    rows = make_designs(
+        X,
+        [model.columns for model in models],
+        intercept=1.0 if models[0].has_intercept else 0.0,
+        data_norms=[model.data_norm for model in models],
+    )
+    raw = []
+    for model, design in zip(models, rows, strict=True):
+        whole = np.column_stack([model.coef_, model.intercept_])[:, : design.width]
+        raw += [design.dots(w) for w in np.ascontiguousarray(whole)]
+    return np.column_stack(raw)
 
 
 def plan_groups(
