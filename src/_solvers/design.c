@@ -10,9 +10,10 @@
 
 enum {
     LANES = 8,
-    PIECE = 16,            /* rows and columns that are transposed at a time */
-    NARROW_BLOCK = 128,    /* rows; 32 columns of them fill the first-level cache */
-    BLOCK_DOUBLES = 16384, /* a fraction of a small second-level cache */
+    PIECE = 16,               /* rows and columns that are transposed at a time */
+    NARROW_BLOCK = 128,       /* rows; 32 columns of them fill the first-level cache */
+    BLOCK_DOUBLES = 16384,    /* a fraction of a small second-level cache */
+    CACHED_DOUBLES = 1 << 16, /* panels that may still be in the cache when they are all cut */
     BLOCK_MIN = 16,
     BLOCK_MAX = 256,
     STEP_BYTES = 7168, /* a fraction of a small first-level cache, or of half of one */
@@ -145,7 +146,7 @@ privlr_view privlr_design_view(const privlr_design *X, int64_t first, int64_t co
                 double factor[NARROW_BLOCK] = {0.0};
                 memcpy(factor, X->row_scale + first, (size_t)count * sizeof *factor);
                 privlr_panels_scale(panels_of(count), (size_t)privlr_design_width(X), scratch,
-                                    factor, scratch);
+                                    factor, 0, scratch);
             }
         }
     } else if (X->col_stride == 1 || X->row_stride == 1) {
@@ -483,7 +484,7 @@ static void scan_rows(privlr_scan *scan, const int64_t *start, int64_t first, in
         memcpy(scan->scale_out + first, factor, (size_t)count * sizeof *factor);
     if (X->panels)
         privlr_panels_scale(panels_of(count), (size_t)width, scratch, factor,
-                            X->panels + first * width);
+                            X->n_rows * width > CACHED_DOUBLES, X->panels + first * width);
 }
 
 /* Asks for whole rows of the matrix that designs are cut from, if they use `columns` of it and

@@ -35,7 +35,7 @@ typedef struct {
                        double, double *, double *);
     void (*panels_single_cut)(size_t, size_t, const float *, const int64_t *, const int64_t *,
                               ptrdiff_t, double, double *, double *);
-    void (*panels_scale)(size_t, size_t, const double *, const double *, double *);
+    void (*panels_scale)(size_t, size_t, const double *, const double *, int, double *);
     void (*panels_sums)(size_t, size_t, const double *, const double *, double *);
     void (*panels_outer)(size_t, size_t, const double *, const double *, double *);
     void (*chacha20_blocks)(const uint32_t *, uint64_t, uint64_t *);
@@ -172,8 +172,8 @@ void privlr_panels_single_cut(size_t panels, size_t length, const float *x, cons
 }
 
 void privlr_panels_scale(size_t panels, size_t length, const double *p, const double *factor,
-                         double *out) {
-    chosen->panels_scale(panels, length, p, factor, out);
+                         int away, double *out) {
+    chosen->panels_scale(panels, length, p, factor, away, out);
 }
 
 void privlr_panels_sums(size_t panels, size_t length, const double *p, const double *c,

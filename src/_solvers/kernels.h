@@ -40,7 +40,7 @@
         size_t panels, size_t length, const float *x, const int64_t *start,                        \
         const int64_t *columns, ptrdiff_t stride, double constant, double *out, double *square);   \
     void privlr_panels_scale_##variant(size_t panels, size_t length, const double *p,              \
-                                       const double *factor, double *out);                         \
+                                       const double *factor, int away, double *out);               \
     void privlr_panels_sums_##variant(size_t panels, size_t length, const double *p,               \
                                       const double *c, double *out);                               \
     void privlr_panels_outer_##variant(size_t panels, size_t length, const double *p,              \

@@ -9,8 +9,9 @@
  * the logarithm's argument s = f / (2 + f), where 1 + u = 1 + f, or 2 (1 + f) for
  * u >= 1/2 (there f = (u - 1) / 2 is exact).
  */
-static inline void logistic_block(ptrdiff_t padded, int with_value, const double *margin,
-                                  double *value, double *slope, double *curvature) {
+static inline void logistic_block(ptrdiff_t padded, int with_value, int with_curvature,
+                                  const double *margin, double *value, double *slope,
+                                  double *curvature) {
     PRIVLR_FOR_LANES(i, padded)
     value[i] = privlr_exp(-fabs(margin[i]));
 
@@ -37,13 +38,14 @@ static inline void logistic_block(ptrdiff_t padded, int with_value, const double
         }
         const double p = u * r;
         slope[i] = m < 0.0 ? r : p;
-        curvature[i] = fma(-p, p, p);
+        if (with_curvature)
+            curvature[i] = fma(-p, p, p);
     }
 }
 
 /* Below 0 the tangent at 0, where logistic_block gives slope 1/2. */
-static inline void capped_block(ptrdiff_t padded, int with_value, double *margin, double *value,
-                                double *slope, double *curvature) {
+static inline void capped_block(ptrdiff_t padded, int with_value, int with_curvature,
+                                double *margin, double *value, double *slope, double *curvature) {
     double linear[PRIVLR_BLOCK];
 
     PRIVLR_FOR_LANES(i, padded) {
@@ -51,10 +53,12 @@ static inline void capped_block(ptrdiff_t padded, int with_value, double *margin
         linear[i] = m < 0.0 ? -m : 0.0;
         margin[i] = m < 0.0 ? 0.0 : m;
     }
-    logistic_block(padded, with_value, margin, value, slope, curvature);
+    logistic_block(padded, with_value, with_curvature, margin, value, slope, curvature);
     PRIVLR_FOR_LANES(i, padded) {
-        value[i] += 0.5 * linear[i];
-        curvature[i] = linear[i] > 0.0 ? 0.0 : curvature[i];
+        if (with_value)
+            value[i] += 0.5 * linear[i];
+        if (with_curvature)
+            curvature[i] = linear[i] > 0.0 ? 0.0 : curvature[i];
     }
 }
 
@@ -68,7 +72,7 @@ static double lane_sum(ptrdiff_t padded, const double *value) {
 }
 
 /* One block; returns its loss, if that is asked for. */
-static inline double evaluate_block(ptrdiff_t count, int loss, int with_value,
+static inline double evaluate_block(ptrdiff_t count, int loss, int with_value, int with_curvature,
                                     const double *raw_prediction, const double *label,
                                     const double *weight, double *gradient_out,
                                     double *hessian_out) {
@@ -82,16 +86,18 @@ static inline double evaluate_block(ptrdiff_t count, int loss, int with_value,
         margin[i] = 0.0;
 
     if (loss == PRIVLR_LOSS_CAPPED)
-        capped_block(padded, with_value, margin, value, slope, curvature);
+        capped_block(padded, with_value, with_curvature, margin, value, slope, curvature);
     else
-        logistic_block(padded, with_value, margin, value, slope, curvature);
+        logistic_block(padded, with_value, with_curvature, margin, value, slope, curvature);
 
     if (weight) {
 #pragma omp simd
         for (ptrdiff_t i = 0; i < count; i++) {
-            value[i] *= weight[i];
+            if (with_value)
+                value[i] *= weight[i];
             slope[i] *= weight[i];
-            curvature[i] *= weight[i];
+            if (with_curvature)
+                curvature[i] *= weight[i];
         }
     }
     if (gradient_out) {
@@ -99,7 +105,7 @@ static inline double evaluate_block(ptrdiff_t count, int loss, int with_value,
         for (ptrdiff_t i = 0; i < count; i++)
             gradient_out[i] = -label[i] * slope[i];
     }
-    if (hessian_out)
+    if (with_curvature)
         memcpy(hessian_out, curvature, (size_t)count * sizeof *curvature);
     if (!with_value)
         return 0.0;
@@ -108,18 +114,19 @@ static inline double evaluate_block(ptrdiff_t count, int loss, int with_value,
     return lane_sum(padded, value);
 }
 
-static inline double evaluate(size_t n, int loss, int with_value, const double *raw_prediction,
-                              const double *y, const double *sample_weight, double *gradient_out,
+static inline double evaluate(size_t n, int loss, int with_value, int with_curvature,
+                              const double *raw_prediction, const double *y,
+                              const double *sample_weight, double *gradient_out,
                               double *hessian_out) {
     double sum = 0.0;
     /* The samples of one step of a pass, in registers. */
     if (n == PRIVLR_LANES)
-        return evaluate_block(PRIVLR_LANES, loss, with_value, raw_prediction, y, sample_weight,
-                              gradient_out, hessian_out);
+        return evaluate_block(PRIVLR_LANES, loss, with_value, with_curvature, raw_prediction, y,
+                              sample_weight, gradient_out, hessian_out);
     for (size_t first = 0; first < n; first += PRIVLR_BLOCK)
         sum += evaluate_block(
-            privlr_block_length(n - first), loss, with_value, raw_prediction + first, y + first,
-            sample_weight ? sample_weight + first : NULL,
+            privlr_block_length(n - first), loss, with_value, with_curvature,
+            raw_prediction + first, y + first, sample_weight ? sample_weight + first : NULL,
             gradient_out ? gradient_out + first : NULL, hessian_out ? hessian_out + first : NULL);
     return sum;
 }
@@ -127,11 +134,17 @@ static inline double evaluate(size_t n, int loss, int with_value, const double *
 double PRIVLR_KERNEL(privlr_logistic_evaluate)(size_t n, int loss, const double *raw_prediction,
                                                const double *y, const double *sample_weight,
                                                double *gradient_out, double *hessian_out) {
-    return evaluate(n, loss, 1, raw_prediction, y, sample_weight, gradient_out, hessian_out);
+    return hessian_out
+               ? evaluate(n, loss, 1, 1, raw_prediction, y, sample_weight, gradient_out,
+                          hessian_out)
+               : evaluate(n, loss, 1, 0, raw_prediction, y, sample_weight, gradient_out, NULL);
 }
 
 void PRIVLR_KERNEL(privlr_logistic_slopes)(size_t n, int loss, const double *raw_prediction,
                                            const double *y, const double *sample_weight,
                                            double *gradient_out, double *hessian_out) {
-    evaluate(n, loss, 0, raw_prediction, y, sample_weight, gradient_out, hessian_out);
+    if (hessian_out)
+        evaluate(n, loss, 0, 1, raw_prediction, y, sample_weight, gradient_out, hessian_out);
+    else
+        evaluate(n, loss, 0, 0, raw_prediction, y, sample_weight, gradient_out, NULL);
 }

@@ -7,6 +7,8 @@
 
 /* Four rows share every load of w, and every load and store of a sum. */
 enum { TOGETHER = 4, PANEL_LENGTH_MAX = 64, PANELS_MAX = 32 };
+/* Panels further on, in the next block, that a product asks for. */
+enum { AHEAD = 16 };
 /* Rows too short for the processor to foresee four at a time: read one after the other they
  * come from memory half as fast again, unless they are near. The order of the additions is the
  * same. */
@@ -116,6 +118,8 @@ void PRIVLR_KERNEL(privlr_panels_dots)(size_t panels, size_t length, const doubl
         lanes a = lanes_zero(), b = a, c = a, d = a;
         for (size_t j = 0; j < length; j++) {
             const double *column = p + j * PRIVLR_LANES;
+            for (int k = 0; k < TOGETHER; k++)
+                __builtin_prefetch(column + (AHEAD + k) * size, 0, 2);
             a = lanes_add(a, lanes_scale(lanes_load(column), w[j]));
             b = lanes_add(b, lanes_scale(lanes_load(column + size), w[j]));
             c = lanes_add(c, lanes_scale(lanes_load(column + 2 * size), w[j]));
@@ -197,13 +201,13 @@ DEFINE_CUT(privlr_panels_cut, double)
 DEFINE_CUT(privlr_panels_single_cut, float)
 
 void PRIVLR_KERNEL(privlr_panels_scale)(size_t panels, size_t length, const double *p,
-                                        const double *factor, double *out) {
-    const int away = out != p && (uintptr_t)out % (PRIVLR_LANES * sizeof *out) == 0;
+                                        const double *factor, int away, double *out) {
+    const int apt = away && (uintptr_t)out % (PRIVLR_LANES * sizeof *out) == 0;
     for (; panels > 0; panels--, factor += PRIVLR_LANES) {
         const lanes f = lanes_load(factor);
         for (size_t j = 0; j < length; j++, p += PRIVLR_LANES, out += PRIVLR_LANES) {
             const lanes scaled = lanes_multiply(lanes_load(p), f);
-            if (away)
+            if (apt)
                 lanes_stream(out, scaled);
             else
                 lanes_store(out, scaled);

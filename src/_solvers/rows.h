@@ -49,10 +49,10 @@ void privlr_panels_cut(size_t panels, size_t length, const double *x, const int6
 void privlr_panels_single_cut(size_t panels, size_t length, const float *x, const int64_t *start,
                               const int64_t *columns, ptrdiff_t stride, double constant,
                               double *out, double *square);
-/* out = p with row i times factor[i]; stored past the caches, and to be seen by other threads
- * after a full fence, unless out is p or no multiple of 64 bytes */
+/* out = p with row i times factor[i]; out may be p, unless they are to go away: past the caches, if
+ * out is a multiple of 64 bytes, and seen by other threads after a full fence */
 void privlr_panels_scale(size_t panels, size_t length, const double *p, const double *factor,
-                         double *out);
+                         int away, double *out);
 
 /* Squares of lengths that are safe to work with: the products of such rows do not overflow. */
 #define PRIVLR_LARGEST_SQUARE 1e300
