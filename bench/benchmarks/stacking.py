@@ -1,5 +1,7 @@
 """Time of a stack beside one regression of the same size."""
 
+import time
+
 import numpy as np
 
 from privlr.linear_model import PrivateLogisticRegression
@@ -34,3 +36,28 @@ class Stack:
 
     def peakmem_fit(self, kind: str) -> None:
         self.model.fit(self.X, self.y)
+
+
+class Beside:
+    """CPU time of a fit of 10 groups, over that of one ungrouped fit that alternates with it."""
+
+    params = ([0.1, 1.0, 10.0], ["logistic", "capped"])
+    param_names = ("epsilon", "loss")
+    unit = "times"
+
+    def setup(self, epsilon: float, loss: str) -> None:
+        self.X, self.y = problem(30_000, 100)
+        common = {"classes": [-1, 1], "loss": loss}
+        self.models = (
+            FeatureStackingClassifier(epsilon, n_groups=10, **common),
+            PrivateLogisticRegression(epsilon, **common),
+        )
+
+    def track_ratio(self, epsilon: float, loss: str) -> float:
+        spent: tuple[list[float], list[float]] = ([], [])
+        for _ in range(16):
+            for model, times in zip(self.models, spent, strict=True):
+                begun = time.process_time()
+                model.fit(self.X, self.y)
+                times.append(time.process_time() - begun)
+        return min(spent[0]) / min(spent[1])
