@@ -50,6 +50,8 @@ for d in (1, 8, 31, 33, 103, 603):
         found = objective.minimize(tolerance=1e-9, max_passes=1000, use_metric=d < 32)
         digest.update(found[0].tobytes())
 X = rng.normal(size=(21_003, 100))  # more than a cache holds
+few = Objective(make_design(X[:, :11], intercept=1.0), np.sign(X[:, 0] + X[:, 90]), ridge=1.0)
+digest.update(few.minimize(tolerance=1e-6, max_passes=1000)[0].tobytes())  # with its Hessian
 for stored in (X, X.astype(np.float32)):
     objective = Objective(make_design(stored, intercept=1.0), np.sign(X[:, 0]), ridge=0.1)
     value, gradient = objective.evaluate(rng.normal(size=101))

@@ -20,7 +20,7 @@ from privlr._solvers.solve import Design, Metric, Objective, scan
 from privlr.design import THREADED_WORK, make_design
 from privlr.exceptions import InvalidParameterError
 from privlr.objective import BLOCK_ROWS, UNIT, Accuracy, Problem
-from privlr.optimize import minimize
+from privlr.optimize import loss_gradient, minimize
 
 
 def problem(n, d, seed=0, scale=1.0):
@@ -572,8 +572,10 @@ def test_a_hessian_is_estimated_where_that_pays():
     uneven = X * np.logspace(-2, 0, 20)
     assert sample_of_the_metric(uneven, y, 1e-5) >= 1
     assert sample_of_the_metric(sp.csr_array(uneven), y, 1e-5) >= 1
-    many_X, many_y = problem(40_000, 20)
-    assert sample_of_the_metric(many_X * np.logspace(-2, 0, 20), many_y, 1e-5) > 1  # not all rows
+    many_X, many_y = problem(40_000, 40)
+    assert sample_of_the_metric(many_X * np.logspace(-2, 0, 40), many_y, 1e-5) > 1  # not all rows
+    few_X, few_y = problem(40_000, 10)  # that of all rows comes along with a look at them
+    assert sample_of_the_metric(few_X / np.linalg.norm(few_X, axis=1)[:, None], few_y, 1e-3) == 1
     wide_X, wide_y = problem(50, 2100)
     assert sample_of_the_metric(wide_X, wide_y, 1e-5) == 0  # a factor would outweigh the rows
 
@@ -585,6 +587,21 @@ def test_a_copy_in_single_precision_serves_where_a_hessian_costs_more():
     assert sample_of_the_metric(np.asfortranarray(X), y, 1e-5) == 0
     assert sample_of_the_metric(X.astype(np.float32), y, 1e-6) == 1  # which has no shorter copy
     assert sample_of_the_metric(X[:, :500], y, 1e-6) == 1
+
+
+@pytest.mark.parametrize("loss", ["logistic", "capped"])
+@pytest.mark.parametrize("width", [*range(1, 10), 31, 32])
+def test_the_factor_of_few_columns_is_that_of_the_hessian(width, loss):
+    X, y = problem(1003, width)  # no whole panel, no whole block
+    weight = np.linspace(0.1, 1.0, 1003)
+    metric = Metric()
+    objective = Objective(make_design(X), y, ridge=2.0, loss=loss, sample_weight=weight)
+    w = np.asarray(objective.prepare(metric, tolerance=1e-8, max_passes=1000))
+    assert metric.every == 1
+    _, _, curvature = loss_gradient(X @ w, y, loss=loss, sample_weight=weight)
+    hessian = (X * curvature[:, None]).T @ X + 2.0 * np.eye(width)
+    step = w - metric.step(w, np.ones(width))
+    np.testing.assert_allclose(hessian @ step, np.ones(width), atol=1e-8)
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])

@@ -218,8 +218,7 @@ void privlr_design_dots(const privlr_design *X, const privlr_view *view, const d
                         double *out) {
     const size_t count = (size_t)view->count, n_cols = (size_t)X->n_cols;
     if (view->layout == PRIVLR_PANELS) {
-        privlr_panels_dots((count + LANES - 1) / LANES, (size_t)privlr_design_width(X), view->x, w,
-                           out);
+        privlr_panels_dots(panels_of(view->count), (size_t)privlr_design_width(X), view->x, w, out);
         return;
     }
     memset(out, 0, count * sizeof *out);
@@ -234,13 +233,17 @@ void privlr_design_dots(const privlr_design *X, const privlr_view *view, const d
     finish_dots(X, view->first, view->count, w, out);
 }
 
+/* With zeros, to whole panels. */
+static void fill_up(double *c, int64_t count) {
+    for (int64_t i = count; i % LANES; i++)
+        c[i] = 0.0;
+}
+
 void privlr_design_sums(const privlr_design *X, const privlr_view *view, double *c, double *out) {
     const size_t count = (size_t)view->count, n_cols = (size_t)X->n_cols;
     if (view->layout == PRIVLR_PANELS) {
-        const size_t panels = (count + LANES - 1) / LANES;
-        for (size_t i = count; i < panels * LANES; i++)
-            c[i] = 0.0;
-        privlr_panels_sums(panels, (size_t)privlr_design_width(X), view->x, c, out);
+        fill_up(c, view->count);
+        privlr_panels_sums(panels_of(view->count), (size_t)privlr_design_width(X), view->x, c, out);
         return;
     }
     scale_factors(X, view->first, view->count, c);
@@ -311,9 +314,14 @@ void privlr_design_pack(const privlr_design *X, int64_t first, int64_t count, co
     }
 }
 
-void privlr_design_outer(const privlr_design *X, int64_t first, int64_t count, double *h,
+void privlr_design_outer(const privlr_design *X, const privlr_view *view, double *h,
                          double *upper) {
-    const int64_t width = privlr_design_width(X);
+    const int64_t width = privlr_design_width(X), first = view->first, count = view->count;
+    if (view->layout == PRIVLR_PANELS) {
+        fill_up(h, count);
+        privlr_panels_outer(panels_of(count), (size_t)width, view->x, h, upper);
+        return;
+    }
     const privlr_csr csr = csr_of(X);
     if (X->row_scale)
         for (int64_t i = 0; i < count; i++)

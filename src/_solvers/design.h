@@ -82,10 +82,9 @@ void privlr_design_walk(const privlr_design *X, const privlr_view *view, int64_t
 void privlr_design_pack(const privlr_design *X, int64_t first, int64_t count, const double *factor,
                         double *packed);
 
-/* upper triangle (column-major) += sum_i h[i] a_(first + i) a_(first + i)'  (CSR only);
- * h is used up */
-void privlr_design_outer(const privlr_design *X, int64_t first, int64_t count, double *h,
-                         double *upper);
+/* upper triangle (column-major) += sum_i h[i] a_(first + i) a_(first + i)'  (CSR and panels only);
+ * h has room for count rounded up to 8, and is used up */
+void privlr_design_outer(const privlr_design *X, const privlr_view *view, double *h, double *upper);
 
 typedef struct {
     const privlr_design *X; /* row_scale is not looked at */

@@ -40,6 +40,8 @@ static const double UNASKED = 1e8;
 static const double STAGE = 0.5;
 /* An estimate of the Hessian must promise to leave no more than this share of the cost. */
 static const double GAIN = 0.7;
+/* What the Hessian where a sample has led is taken to make of the norm, a step. */
+static const double NEWTON_RATE = 3e-4;
 
 typedef struct {
     double *w, *gradient, norm, value; /* value: with Newton's method only */
@@ -62,15 +64,19 @@ typedef struct {
     double *direction, *memory;
 } solver;
 
-static void evaluate(solver *s, point *at) {
+static void look(solver *s, point *at, int with) {
     const privlr_pass found =
-        privlr_objective_evaluate(s->f, &s->work, s->every, s->newton, at->w, at->gradient);
+        privlr_objective_evaluate(s->f, &s->work, s->every, with, at->w, at->gradient);
     at->value = found.value;
     at->norm = privlr_norm(s->n, at->gradient);
     at->floor = 4.0 * DBL_EPSILON * found.rounding;
     at->haze = 4.0 * DBL_EPSILON * found.haze;
     s->noise = found.noise;
     s->passes += 1.0 / (double)s->every;
+}
+
+static void evaluate(solver *s, point *at) {
+    look(s, at, s->newton ? PRIVLR_WITH_VALUE : 0);
 }
 
 static int is_in_noise(const point *at) {
@@ -174,6 +180,29 @@ static int64_t worthwhile_metric(const solver *s, double rate) {
     }
 }
 
+/* Whether the Hessian of few columns should come along with the first look at all rows, so that a
+ * step of Newton's leads on from where the samples have led; at the rate of the last step. */
+static int newton_pays(const solver *s, double rate) {
+    if (!s->options->use_metric || !s->metric->factor || !privlr_objective_is_small(s->f))
+        return 0;
+    const double digits = log(s->noise / fmax(s->options->tolerance, s->here.floor));
+    return privlr_metric_cost(s->f, 1) - 1.0 + digits / -log(NEWTON_RATE) < digits / -log(rate);
+}
+
+/* On to the next sample, much larger where a Newton step makes up for that. */
+static void look_at_more(solver *s, double rate) {
+    const int newton = newton_pays(s, rate);
+    const int64_t growth = newton ? SAMPLE_GROWTH * SAMPLE_GROWTH : SAMPLE_GROWTH;
+    s->every = s->every > growth ? s->every / growth : 1;
+    if (s->every > 1 || !newton) {
+        evaluate(s, &s->here);
+        return;
+    }
+    look(s, &s->here, PRIVLR_WITH_HESSIAN);
+    privlr_metric_adopt(s->metric, s->f, s->blas, &s->work, s->every);
+    s->pairs.count = 0;
+}
+
 static int64_t first_sample(const privlr_objective *f) {
     const int64_t blocks = f->X.n_rows / privlr_design_block(&f->X);
     const int64_t size = SAMPLE_PER_COLUMN * privlr_design_width(&f->X);
@@ -267,9 +296,9 @@ static privlr_status run(solver *s, double *w, point *best) {
     for (;;) {
         if (s->every > 1 && (s->here.norm <= target_norm(s) || idle >= PATIENCE_SAMPLE ||
                              !isfinite(s->here.norm))) {
-            s->every /= SAMPLE_GROWTH;
-            evaluate(s, &s->here);
-            idle_norm = norm_1 = norm_2 = built = INFINITY;
+            look_at_more(s, s->here.norm / norm_1);
+            idle_norm = norm_1 = norm_2 = INFINITY;
+            built = s->metric->every == 1 ? s->here.norm : INFINITY;
             idle = 0;
             continue;
         }

@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rows.h"
-
 /* Parts of the sum over rows, each of which needs a matrix of its own. */
 enum {
     PARTS_MAX = 4,
@@ -38,8 +36,8 @@ double privlr_metric_cost(const privlr_objective *f, int64_t every) {
     if (f->X.index_bits)
         return (entries / (double)f->X.n_rows / 4.0 + 1.0) / (double)every +
                factor / (300.0 * entries);
-    if (privlr_design_is_narrow(&f->X) && f->n_outputs == 1)
-        return (width / 6.0 + 1.0) / (double)every + factor / (48.0 * entries);
+    if (privlr_objective_is_small(f))
+        return (width / 10.0 + 1.0) / (double)every + factor / (48.0 * entries);
     const double memory = entries > CACHED_ENTRIES ? 0.5 : 1.0;
     return memory * ((width / 12.0 + 2.0) / (double)every + factor / (24.0 * entries));
 }
@@ -132,12 +130,7 @@ static void sum_part(void *context, int64_t part, int member) {
             pack_softmax(job, count, curvature, scratch, packed);
             add_products(job, count * f->n_outputs, packed, single, part);
         } else if (view.layout == PRIVLR_CSR) {
-            privlr_design_outer(&f->X, first, count, curvature, hessian);
-        } else if (view.layout == PRIVLR_PANELS) {
-            const int64_t panels = (count + 7) / 8;
-            for (int64_t i = count; i < 8 * panels; i++)
-                curvature[i] = 0.0;
-            privlr_panels_outer((size_t)panels, (size_t)size, view.x, curvature, hessian);
+            privlr_design_outer(&f->X, &view, curvature, hessian);
         } else {
             for (int64_t i = 0; i < count; i++)
                 curvature[i] = sqrt(curvature[i]) / job->unit;
@@ -174,14 +167,25 @@ static int factorise(const privlr_metric *metric, const privlr_blas *blas, doubl
     return 0;
 }
 
+void privlr_metric_adopt(privlr_metric *metric, const privlr_objective *f, const privlr_blas *blas,
+                         const privlr_workspace *work, int64_t every) {
+    metric->every = factorise(metric, blas, f->ridge, 1.0, work->hessian) ? every : 0;
+}
+
 privlr_status privlr_metric_update(privlr_metric *metric, const privlr_objective *f,
                                    const privlr_blas *blas, privlr_workspace *work, int64_t every,
                                    int precise, const double *w) {
+    if (privlr_objective_is_small(f)) {
+        double gradient[PRIVLR_NARROW];
+        privlr_objective_evaluate(f, work, every, PRIVLR_WITH_HESSIAN, w, gradient);
+        privlr_metric_adopt(metric, f, blas, work, every);
+        return PRIVLR_OK;
+    }
     const int64_t width = metric->width, block = privlr_design_block(&f->X);
     const int64_t all = (f->X.n_rows + block - 1) / block, blocks = (all + every - 1) / every;
     const int64_t parts = width > PART_WIDTH_MAX ? 1 : blocks < PARTS_MAX ? blocks : PARTS_MAX;
     const int64_t members = privlr_team_size(work->team);
-    const int with_blas = f->n_outputs > 1 || (!f->X.index_bits && !privlr_design_is_narrow(&f->X));
+    const int with_blas = f->n_outputs > 1 || !f->X.index_bits;
     const int64_t member = with_blas ? block * f->n_outputs * width : 0;
     const size_t hessians = (size_t)(parts * width * width);
     const size_t packed = (size_t)(members * member);

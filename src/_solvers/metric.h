@@ -29,6 +29,10 @@ privlr_status privlr_metric_update(privlr_metric *metric, const privlr_objective
                                    const privlr_blas *blas, privlr_workspace *work, int64_t every,
                                    int precise, const double *w);
 
+/* The same with the Hessian that a pass has just left in the workspace. */
+void privlr_metric_adopt(privlr_metric *metric, const privlr_objective *f, const privlr_blas *blas,
+                         const privlr_workspace *work, int64_t every);
+
 /* v <- (estimated Hessian)^-1 v */
 void privlr_metric_solve(const privlr_metric *metric, const privlr_blas *blas, double *v);
 

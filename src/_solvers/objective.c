@@ -23,14 +23,16 @@ privlr_status privlr_workspace_init(privlr_workspace *work, const privlr_objecti
     work->team = team;
     work->n_chunks = min_int(affordable, useful < CHUNKS_MIN ? CHUNKS_MIN : useful);
     work->n_chunks = work->n_chunks < 1 ? 1 : work->n_chunks;
-    work->chunk = 2 * size + 4;
-    work->member = privlr_design_scratch(&f->X) + 2 * rows * outputs + size;
+    const size_t hessian = privlr_objective_is_small(f) ? size * size : 0;
+    work->chunk = 2 * size + 4 + hessian;
+    work->member = privlr_design_scratch(&f->X) + 3 * rows * outputs + size;
     const size_t chunks = team ? (size_t)work->n_chunks : 1;
-    const size_t total = size + chunks * work->chunk + members * work->member;
+    const size_t total = size + chunks * work->chunk + members * work->member + hessian;
     work->memory = malloc(total * sizeof(double));
     work->carry = work->memory;
     work->chunks = work->carry + size;
     work->members = work->chunks + chunks * work->chunk;
+    work->hessian = work->members + members * work->member;
     return work->memory ? PRIVLR_OK : PRIVLR_NO_MEMORY;
 }
 
@@ -128,7 +130,7 @@ typedef struct {
     privlr_workspace *work;
     const double *w;
     int64_t every, blocks, chunks; /* blocks and chunks of this pass */
-    int with_value, at_origin;
+    int with, at_origin;
 } pass;
 
 /* What walking the rows of a chunk adds up beside the gradient. */
@@ -136,6 +138,7 @@ typedef struct {
     const privlr_objective *f;
     int with_value;
     double *value, *slopes; /* with a carry; sum of squares */
+    double *curvature;      /* of one block; or NULL */
 } turn;
 
 /* One raw prediction a sample to one slope. */
@@ -149,31 +152,33 @@ static void turn_to_slopes(void *context, int64_t first, int64_t count, double *
             raw[i] += f->offset[first + i];
     if (t->with_value) {
         const double loss = privlr_logistic_evaluate((size_t)count, f->loss, raw, f->y + first,
-                                                     weight, slope, NULL);
+                                                     weight, slope, t->curvature);
         add_compensated(1, &loss, t->value, t->value + 1);
     } else {
-        privlr_logistic_slopes((size_t)count, f->loss, raw, f->y + first, weight, slope, NULL);
+        privlr_logistic_slopes((size_t)count, f->loss, raw, f->y + first, weight, slope,
+                               t->curvature);
     }
     *t->slopes += sum_of_squares(count, slope);
 }
 
 /* Sums of one chunk: gradient, its carry, then value, carry, the squares of the blocks'
- * gradients and those of the slopes. */
+ * gradients, those of the slopes, and the Hessian. */
 static void sum_chunk(const pass *p, int64_t chunk, int member, double *sum) {
     const privlr_objective *f = p->f;
     const int64_t block = privlr_design_block(&f->X), width = privlr_design_width(&f->X);
     const int64_t size = privlr_objective_size(f), outputs = f->n_outputs;
     double *carry = sum + size, *value = carry + size, *squares = value + 2, *slopes = value + 3;
     double *raw = p->work->members + (size_t)member * p->work->member;
-    double *slope = raw + block * outputs, *block_sum = slope + block * outputs;
-    double *scratch = block_sum + size;
-    memset(sum, 0, p->work->chunk * sizeof *sum);
+    double *slope = raw + block * outputs, *curvature = slope + block * outputs;
+    double *block_sum = curvature + block * outputs, *scratch = block_sum + size;
+    double *hessian = p->with & PRIVLR_WITH_HESSIAN ? slopes + 1 : NULL;
+    memset(sum, 0, (size_t)(2 * size + 4 + (hessian ? size * size : 0)) * sizeof *sum);
     const int64_t plain_blocks = p->every == 1 ? f->X.plain_blocks : 1;
     const int64_t end = (chunk + 1) * p->blocks / p->chunks;
     const int64_t begin = chunk * p->blocks / p->chunks;
     /* One plain sum needs no other, unless the noise does. */
     double *plain_sum = end - begin <= plain_blocks && p->every == 1 ? sum : block_sum;
-    turn to_slopes = {f, p->with_value, value, slopes};
+    turn to_slopes = {f, p->with & PRIVLR_WITH_VALUE, value, slopes, hessian ? curvature : NULL};
     int64_t pending = 0; /* blocks in plain_sum */
     for (int64_t b = begin; b < end; b++) {
         const int64_t first = b * p->every * block, count = min_int(block, f->X.n_rows - first);
@@ -183,6 +188,8 @@ static void sum_chunk(const pass *p, int64_t chunk, int member, double *sum) {
         if (outputs == 1) {
             privlr_design_walk(&f->X, &view, (p->every - 1) * block, p->at_origin ? NULL : p->w,
                                turn_to_slopes, &to_slopes, raw, slope, plain_sum);
+            if (hessian)
+                privlr_design_outer(&f->X, &view, curvature, hessian);
         } else {
             raw_predictions(f, &view, block, p->w, raw);
             const double loss = softmax_block(f, first, count, block, raw, slope);
@@ -214,6 +221,8 @@ static pass_sums sum_chunks(pass *p, double *gradient_out) {
     const int64_t size = privlr_objective_size(p->f);
     double *carry = work->carry, value_carry = 0.0;
     pass_sums total = {0.0, 0.0, 0.0};
+    const int64_t hessian = p->with & PRIVLR_WITH_HESSIAN ? size * size : 0;
+    memset(work->hessian, 0, (size_t)hessian * sizeof *work->hessian);
     if (work->team)
         privlr_team_run(work->team, run_chunk, p, p->chunks);
     for (int64_t c = 0; c < p->chunks; c++) {
@@ -232,6 +241,8 @@ static pass_sums sum_chunks(pass *p, double *gradient_out) {
         value_carry += sum[2 * size + 1];
         total.squares += sum[2 * size + 2];
         total.slopes += sum[2 * size + 3];
+        for (int64_t k = 0; k < hessian; k++)
+            work->hessian[k] += sum[2 * size + 4 + k];
     }
     for (int64_t j = 0; j < size; j++)
         gradient_out[j] += carry[j];
@@ -247,7 +258,7 @@ static int is_zero(int64_t n, const double *x) {
 }
 
 privlr_pass privlr_objective_evaluate(const privlr_objective *f, privlr_workspace *work,
-                                      int64_t every, int with_value, const double *w,
+                                      int64_t every, int with, const double *w,
                                       double *gradient_out) {
     const int64_t block = privlr_design_block(&f->X), size = privlr_objective_size(f);
     const int64_t all = (f->X.n_rows + block - 1) / block, blocks = (all + every - 1) / every;
@@ -255,10 +266,12 @@ privlr_pass privlr_objective_evaluate(const privlr_objective *f, privlr_workspac
     const int64_t rows = (blocks - 1) * block + min_int(block, f->X.n_rows - last);
     const double factor = (double)f->X.n_rows / (double)rows;
     const int at_origin = !f->offset && is_zero(size, w);
-    pass p = {f, work, w, every, blocks, min_int(blocks, work->n_chunks), with_value, at_origin};
+    pass p = {f, work, w, every, blocks, min_int(blocks, work->n_chunks), with, at_origin};
     double data = 0.0, penalty = 0.0, linear = 0.0, slope = 0.0, length = 0.0;
     const pass_sums sums = sum_chunks(&p, gradient_out);
 
+    for (int64_t k = 0; with & PRIVLR_WITH_HESSIAN && k < size * size; k++)
+        work->hessian[k] *= factor;
     for (int64_t j = 0; j < size; j++) {
         const double from_prior = f->prior ? w[j] - f->prior[j] : w[j];
         const double b = f->linear ? f->linear[j] : 0.0;
@@ -275,7 +288,8 @@ privlr_pass privlr_objective_evaluate(const privlr_objective *f, privlr_workspac
     const double mean_square = f->X.square_sum / (double)f->X.n_rows;
     const double margin = sqrt(length * mean_square / (double)size);
     return (privlr_pass){
-        .value = with_value ? factor * sums.value + 0.5 * f->ridge * penalty + slope : 0.0,
+        .value =
+            with & PRIVLR_WITH_VALUE ? factor * sums.value + 0.5 * f->ridge * penalty + slope : 0.0,
         .noise = blocks > 1 && spread > 0.0
                      ? factor * sqrt(spread * unseen * (double)blocks / (double)(blocks - 1))
                      : 0.0,

@@ -29,12 +29,18 @@ static inline int64_t privlr_objective_size(const privlr_objective *f) {
     return privlr_design_width(&f->X) * f->n_outputs;
 }
 
+/* Whether a pass can add the Hessian up on its way: columns are few and rows in panels. */
+static inline int privlr_objective_is_small(const privlr_objective *f) {
+    return f->n_outputs == 1 && privlr_design_is_narrow(&f->X);
+}
+
 /* Scratch memory of the passes, made once a solve, and who works on them. */
 typedef struct {
     privlr_team *team;    /* NULL: the caller alone */
     int64_t n_chunks;     /* at most; the same for every number of threads */
     size_t chunk, member; /* doubles that one of each has below */
     double *carry, *chunks, *members, *memory;
+    double *hessian; /* of a small objective: upper triangle, column-major; see evaluate */
 } privlr_workspace;
 
 privlr_status privlr_workspace_init(privlr_workspace *work, const privlr_objective *f,
@@ -50,12 +56,15 @@ typedef struct {
     double rounding, haze;
 } privlr_pass;
 
-/* Gradient, and value where asked for, from every `every`-th block of rows, the data
- * term scaled up to all rows. With every = 1 the sum over samples is exact to a block's
+enum { PRIVLR_WITH_VALUE = 1, PRIVLR_WITH_HESSIAN = 2 };
+
+/* Gradient, and what else `with` asks for, from every `every`-th block of rows, the data
+ * term scaled up to all rows. The Hessian, of a small objective alone and without the ridge, is
+ * left in the workspace. With every = 1 the sum over samples is exact to a block's
  * rounding: blocks are added with compensated sums. This one function decides what a
  * minimiser is worth; everything else only proposes points to it. */
 privlr_pass privlr_objective_evaluate(const privlr_objective *f, privlr_workspace *work,
-                                      int64_t every, int with_value, const double *w,
+                                      int64_t every, int with, const double *w,
                                       double *gradient_out);
 
 /* What the Hessian of one block is made of: the weighted second derivative of each loss, or

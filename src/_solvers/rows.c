@@ -7,6 +7,8 @@
 
 /* Four rows share every load of w, and every load and store of a sum. */
 enum { TOGETHER = 4, PANEL_LENGTH_MAX = 64, PANELS_MAX = 32 };
+/* Columns by columns whose products are summed in registers, where there are 32 of eight. */
+enum { TILE = 4 };
 /* Panels further on, in the next block, that a product asks for. */
 enum { AHEAD = 16 };
 /* Rows too short for the processor to foresee four at a time: read one after the other they
@@ -261,40 +263,50 @@ void PRIVLR_KERNEL(privlr_panels_sums)(size_t panels, size_t length, const doubl
         out[j] += lanes_total(lanes_load(sum + j * PRIVLR_LANES));
 }
 
-/* Two by two columns at a time: as many products as loads, and four sums hide each other's
- * latency. A longer body would spill. */
+/* Adds the products of up to four columns with as many weighted ones; of those of the same four
+ * columns, the upper triangle. */
+LANES_FUNCTION void add_tile(size_t panels, size_t length, const double *column, const double *w,
+                             int columns, int weighted, int same, double *upper) {
+    lanes sum[TILE][TILE];
+    for (int a = 0; a < TILE; a++)
+        for (int b = 0; b < TILE; b++)
+            sum[a][b] = lanes_zero();
+    for (size_t i = 0; i < panels; i++, column += length * PRIVLR_LANES, w += TILE * PRIVLR_LANES)
+        for (int a = 0; a < weighted; a++)
+            for (int b = 0; b < columns && (!same || b <= a); b++)
+                sum[a][b] = multiply_add(sum[a][b], column + b * PRIVLR_LANES,
+                                         lanes_load(w + a * PRIVLR_LANES));
+    for (int a = 0; a < weighted; a++, upper += length)
+        for (int b = 0; b < columns && (!same || b <= a); b++)
+            upper[b] += lanes_total(sum[a][b]);
+}
+
+/* Columns a .. a + count - 1 with themselves and all before. */
+LANES_FUNCTION void add_columns(size_t panels, size_t length, const double *p, const double *h,
+                                size_t a, int count, double *upper) {
+    _Alignas(64) double weighted[TILE * PANELS_MAX * PRIVLR_LANES];
+    for (size_t i = 0; i < panels; i++) {
+        const lanes h_i = lanes_load(h + i * PRIVLR_LANES);
+        for (int k = 0; k < count; k++)
+            lanes_store(
+                weighted + (TILE * i + (size_t)k) * PRIVLR_LANES,
+                lanes_multiply(lanes_load(p + (i * length + a + (size_t)k) * PRIVLR_LANES), h_i));
+    }
+    upper += a * length;
+    for (size_t b = 0; b < a; b += TILE)
+        add_tile(panels, length, p + b * PRIVLR_LANES, weighted, TILE, count, 0, upper + b);
+    add_tile(panels, length, p + a * PRIVLR_LANES, weighted, count, count, 1, upper + a);
+}
+
 void PRIVLR_KERNEL(privlr_panels_outer)(size_t panels, size_t length, const double *p,
                                         const double *h, double *upper) {
-    const size_t size = length * PRIVLR_LANES;
-    double weighted[2 * PANELS_MAX * PRIVLR_LANES];
-    for (size_t a = 0; a < length; a += 2) {
-        const size_t after_a = a + 1 < length ? PRIVLR_LANES : 0;
-        for (size_t i = 0; i < panels; i++) {
-            const double *column = p + i * size + a * PRIVLR_LANES;
-            const lanes h_i = lanes_load(h + i * PRIVLR_LANES);
-            double *out = weighted + 2 * i * PRIVLR_LANES;
-            lanes_store(out, lanes_multiply(lanes_load(column), h_i));
-            lanes_store(out + PRIVLR_LANES, lanes_multiply(lanes_load(column + after_a), h_i));
-        }
-        for (size_t b = 0; b <= a; b += 2) {
-            const double *column = p + b * PRIVLR_LANES, *w = weighted;
-            const size_t after_b = b + 1 < length ? PRIVLR_LANES : 0;
-            lanes aa = lanes_zero(), ab = aa, ba = aa, bb = aa;
-            for (size_t i = 0; i < panels; i++, column += size, w += 2 * PRIVLR_LANES) {
-                const lanes first = lanes_load(w), second = lanes_load(w + PRIVLR_LANES);
-                const lanes even = lanes_load(column), odd = lanes_load(column + after_b);
-                aa = lanes_add(aa, lanes_multiply(first, even));
-                ab = lanes_add(ab, lanes_multiply(first, odd));
-                ba = lanes_add(ba, lanes_multiply(second, even));
-                bb = lanes_add(bb, lanes_multiply(second, odd));
-            }
-            upper[b + a * length] += lanes_total(aa);
-            if (b < a)
-                upper[b + 1 + a * length] += lanes_total(ab);
-            if (after_a) {
-                upper[b + (a + 1) * length] += lanes_total(ba);
-                upper[b + 1 + (a + 1) * length] += lanes_total(bb);
-            }
-        }
-    }
+    size_t a = 0;
+    for (; a + TILE <= length; a += TILE)
+        add_columns(panels, length, p, h, a, TILE, upper);
+    if (length - a == 3)
+        add_columns(panels, length, p, h, a, 3, upper);
+    else if (length - a == 2)
+        add_columns(panels, length, p, h, a, 2, upper);
+    else if (length - a == 1)
+        add_columns(panels, length, p, h, a, 1, upper);
 }

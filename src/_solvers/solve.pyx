@@ -405,7 +405,7 @@ cdef class Objective:
         if privlr_workspace_init(&work, &self.f, NULL) != PRIVLR_OK:
             raise MemoryError
         with nogil:
-            found = privlr_objective_evaluate(&self.f, &work, 1, True, &w[0], &view[0])
+            found = privlr_objective_evaluate(&self.f, &work, 1, PRIVLR_WITH_VALUE, &w[0], &view[0])
             privlr_workspace_free(&work)
         return found.value, gradient
 

@@ -127,10 +127,10 @@ def minimize(
 
     L-BFGS on samples of the rows that grow, at last on all of them, around a Hessian
     estimated from a sample where that saves more than it costs (``worthwhile_metric`` in
-    lbfgs.c). Rows whose entries are few for so many columns are solved in their span first
-    (``privlr_span_is_apt`` in span.c). Dense columns for which a Hessian costs much, or of which
-    there are more than 2,048, and that need many passes are copied in single precision for most
-    of those (``copy_pays`` in lbfgs.c).
+    lbfgs.c), or that of all rows where columns are few (``newton_pays``). Rows whose entries are
+    few for so many columns are solved in their span first (``privlr_span_is_apt`` in span.c).
+    Dense columns for which a Hessian costs much, or of which there are more than 2,048, and that
+    need many passes are copied in single precision for most of those (``copy_pays`` in lbfgs.c).
 
     Parameters
     ----------

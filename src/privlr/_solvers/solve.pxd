@@ -99,6 +99,9 @@ cdef extern from "minimize.h" nogil:
     ctypedef struct privlr_workspace:
         double *memory
 
+    cdef enum:
+        PRIVLR_WITH_VALUE
+
     ctypedef struct privlr_pass:
         double value
 
@@ -107,7 +110,7 @@ cdef extern from "minimize.h" nogil:
                                         privlr_team *team)
     void privlr_workspace_free(privlr_workspace *work)
     privlr_pass privlr_objective_evaluate(const privlr_objective *f, privlr_workspace *work,
-                                          int64_t every, int with_value, const double *w,
+                                          int64_t every, int with_, const double *w,
                                           double *gradient_out)
 
     ctypedef struct privlr_blas:
