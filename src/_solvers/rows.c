@@ -9,7 +9,8 @@
 enum { TOGETHER = 4, PANEL_LENGTH_MAX = 64, PANELS_MAX = 32 };
 /* Columns by columns whose products are summed in registers, where there are 32 of eight. */
 enum { TILE = 4 };
-/* Panels further on, in the next block, that a product asks for. */
+/* Panels further on, in the next block, that the sums ask for: they are found in the first-level
+ * cache, and leave the memory idle. */
 enum { AHEAD = 16 };
 /* Rows too short for the processor to foresee four at a time: read one after the other they
  * come from memory half as fast again, unless they are near. The order of the additions is the
@@ -120,8 +121,6 @@ void PRIVLR_KERNEL(privlr_panels_dots)(size_t panels, size_t length, const doubl
         lanes a = lanes_zero(), b = a, c = a, d = a;
         for (size_t j = 0; j < length; j++) {
             const double *column = p + j * PRIVLR_LANES;
-            for (int k = 0; k < TOGETHER; k++)
-                __builtin_prefetch(column + (AHEAD + k) * size, 0, 2);
             a = lanes_add(a, lanes_scale(lanes_load(column), w[j]));
             b = lanes_add(b, lanes_scale(lanes_load(column + size), w[j]));
             c = lanes_add(c, lanes_scale(lanes_load(column + 2 * size), w[j]));
@@ -250,6 +249,8 @@ void PRIVLR_KERNEL(privlr_panels_sums)(size_t panels, size_t length, const doubl
                                       lanes_multiply(lanes_load(p + size + j), c1));
             const lanes b = lanes_add(lanes_multiply(lanes_load(p + 2 * size + j), c2),
                                       lanes_multiply(lanes_load(p + 3 * size + j), c3));
+            for (size_t k = 0; k < TOGETHER; k++)
+                __builtin_prefetch(p + (AHEAD + k) * size + j, 0, 2);
             lanes_store(sum + j, lanes_add(lanes_load(sum + j), lanes_add(a, b)));
         }
     }
