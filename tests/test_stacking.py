@@ -34,11 +34,12 @@ from privlr.stacking import (
     TransferSourceClassifier,
     TransferStackingClassifier,
     _base,
+    _combine,
     load_stack,
     save_stack,
 )
-from privlr.stacking._combine import high_level_prior, meta_features, prior_bound
-from privlr.stacking._low_level import LowLevelModel, designs
+from privlr.stacking._combine import high_level_prior, prior_bound
+from privlr.stacking._low_level import LowLevelModel, designs, raw_predictions
 from privlr.stacking._partition import normalized
 
 seeded = pytest.mark.filterwarnings("ignore::privlr.exceptions.PrivacyWarning")
@@ -49,6 +50,10 @@ def data(n=60, d=8, seed=0):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, d)) / 2
     return X, (X.sum(axis=1) > 0).astype(int)
+
+
+def meta_features(models, X, published):
+    return _combine.meta_features(models, raw_predictions(models, X), published)
 
 
 def clip(rows, R):

@@ -41,7 +41,14 @@ from privlr.stacking._combine import (
     prior_bound,
     probabilities,
 )
-from privlr.stacking._low_level import LowLevelModel, Part, designs, labels_of
+from privlr.stacking._low_level import (
+    LowLevelModel,
+    Part,
+    designs,
+    labels_of,
+    raw_of,
+    upper_designs,
+)
 from privlr.stacking._partition import Rows, split_rows
 from privlr.stacking._record import SAME_ROWS, StackRecord
 
@@ -188,12 +195,12 @@ class StackingClassifier(ClassifierMixin, BaseEstimator):
         labels = encode_labels(y, classes)
         planned = self._plan(X.shape[0], X.shape[1], len(classes), classes)
         clipped = designs(planned.parts, X, self.n_jobs)
-        high = None if planned.levels.high_rows is None else X[planned.levels.high_rows]
+        high_rows, high = planned.levels.high_rows, None
+        if high_rows is not None:  # now, since nothing may be refused once it is paid for
+            high = upper_designs(planned.parts, X, high_rows, clipped, self.n_jobs)
         read = set().union(*(part.group.columns.tolist() for part in planned.parts))
-        # Designs looked at theirs; these are read only when the lower level is paid for, or never.
-        unseen = X if len(read) < X.shape[1] else high
-        if unseen is not None:
-            check_finite(unseen)
+        if len(read) < X.shape[1]:  # designs looked at the others
+            check_finite(X)
         source = random_source(self.random_state)
         record = replace(planned.record, notes=(*self._source_notes(), *preprocessing_notes()))
         if source.seed is not None:
@@ -243,11 +250,11 @@ class StackingClassifier(ClassifierMixin, BaseEstimator):
         self,
         planned: _StackPlan,
         models: Sequence[LowLevelModel],
-        X: Any,
+        rows: list[Any] | None,
         labels: Array,
         source: RandomSource,
     ) -> Release | None:
-        if planned.high is None:
+        if planned.high is None or rows is None:
             return None
         prior = None
         if not self._published:
@@ -257,7 +264,7 @@ class StackingClassifier(ClassifierMixin, BaseEstimator):
                 longest=prior_bound(planned.parts),
             )
         design = make_design(
-            meta_features(models, X, self._published),
+            meta_features(models, raw_of(models, rows), self._published),
             intercept=1.0 if self.fit_intercept else 0.0,
             data_norm=META_NORM,
         )

@@ -64,7 +64,7 @@ def check_combiner(combiner: Any, n_models: int) -> None:
         )
 
 
-def meta_features(models: Sequence[LowLevelModel], X: Any, published: bool) -> Array:
+def meta_features(models: Sequence[LowLevelModel], raw: Array, published: bool) -> Array:
     """Return what the upper level sees of each row.
 
     The models are released already, so any function of them and of one row is free.
@@ -73,8 +73,8 @@ def meta_features(models: Sequence[LowLevelModel], X: Any, published: bool) -> A
     ----------
     models : sequence of LowLevelModel
         Models below.
-    X : ndarray or CSR matrix of shape (n_samples, n_features)
-        Rows.
+    raw : ndarray of shape (n_samples, n_models * n_outputs)
+        Their raw predictions.
     published : bool
         True: probabilities, divided by the root of their number so that a row has at most
         norm 1. False: raw predictions, all times the same constant of the models.
@@ -84,7 +84,6 @@ def meta_features(models: Sequence[LowLevelModel], X: Any, published: bool) -> A
     ndarray of shape (n_samples, n_models * n_outputs)
         Not yet clipped.
     """
-    raw = raw_predictions(models, X)
     if published:
         probability: Array = expit(raw) / math.sqrt(len(models))
         return probability
@@ -174,7 +173,8 @@ def combined(
     if combiner == "stack":
         if coef is None or intercept is None:
             raise InvalidParameterError("combiner", "other than 'stack', as in the fit", combiner)
-        raw = meta_features(models, X, published) @ coef.T + intercept
+        meta = meta_features(models, raw_predictions(models, X), published)
+        raw = meta @ coef.T + intercept
     elif combiner in VOTES:
         raw = _votes(models, X, weighted=combiner == "weighted_vote")
     elif combiner == "sum":

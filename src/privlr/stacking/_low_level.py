@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -26,7 +26,16 @@ from privlr.privacy import (
 )
 from privlr.stacking._partition import FeatureGroup, Index, Rows
 
-__all__ = ["LowLevelModel", "Part", "designs", "labels_of", "plan_groups", "raw_predictions"]
+__all__ = [
+    "LowLevelModel",
+    "Part",
+    "designs",
+    "labels_of",
+    "plan_groups",
+    "raw_of",
+    "raw_predictions",
+    "upper_designs",
+]
 
 #: Below this no size has a certified release.
 SMALLEST_SHARE = 1e-30
@@ -213,6 +222,49 @@ def designs(parts: Sequence[Part], X: Any, n_jobs: int | None = None) -> list[An
     return list(cut)
 
 
+def upper_designs(
+    parts: Sequence[Part], X: Any, rows: Rows, lower: Sequence[Any], n_jobs: int | None = None
+) -> list[Any]:
+    """Clip the rows of the upper level as every model below will see them.
+
+    Parameters
+    ----------
+    parts : sequence of Part
+        At least one.
+    X : ndarray or CSR matrix of shape (n_samples, n_features)
+        All rows and columns of the data.
+    rows : ndarray of int
+        Those of the upper level, sorted.
+    lower : sequence of Design
+        From `designs`, which serve again where the levels share their rows.
+    n_jobs : int or None, default=None
+        Threads.
+
+    Returns
+    -------
+    list of Design
+        One a part, for `raw_of`.
+
+    Raises
+    ------
+    InvalidParameterError
+        X holds a NaN or an infinity there.
+    """
+    if all(part.rows is rows for part in parts):
+        return list(lower)
+    alike = _same_rows(parts)  # parts of the rows have all columns: one copy serves them all
+    return list(
+        make_designs(
+            X if alike else X[rows],
+            [part.group.columns for part in parts],
+            rows=np.asarray(rows) if alike else None,
+            intercept=1.0 if parts[0].intercept else 0.0,
+            data_norms=[part.plan.accuracy.data_norm for part in parts],
+            n_jobs=n_jobs,
+        )
+    )
+
+
 def labels_of(parts: Sequence[Part], labels: Array) -> list[Array]:
     """Select the labels of every part.
 
@@ -260,6 +312,24 @@ def raw_predictions(models: Sequence[LowLevelModel], X: Any) -> Array:
         intercept=1.0 if models[0].has_intercept else 0.0,
         data_norms=[model.data_norm for model in models],
     )
+    return raw_of(models, rows)
+
+
+def raw_of(models: Sequence[LowLevelModel], rows: Iterable[Any]) -> Array:
+    """Raw predictions of models for the rows that each has a design of.
+
+    Parameters
+    ----------
+    models : sequence of LowLevelModel
+        At least one.
+    rows : iterable of Design
+        One a model, clipped to its bound.
+
+    Returns
+    -------
+    ndarray of shape (n_samples, n_models * n_outputs)
+        As of `raw_predictions`.
+    """
     raw = []
     for model, design in zip(models, rows, strict=True):
         whole = np.column_stack([model.coef_, model.intercept_])[:, : design.width]
