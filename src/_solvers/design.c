@@ -13,7 +13,7 @@ enum {
     PIECE = 16,               /* rows and columns that are transposed at a time */
     NARROW_BLOCK = 128,       /* rows; 32 columns of them fill the first-level cache */
     BLOCK_DOUBLES = 16384,    /* a fraction of a small second-level cache */
-    CACHED_DOUBLES = 1 << 16, /* panels that may still be in the cache when they are all cut */
+    CACHED_DOUBLES = 1 << 20, /* panels that may still be in the cache when they are all cut */
     BLOCK_MIN = 16,
     BLOCK_MAX = 256,
     STEP_BYTES = 7168, /* a fraction of a small first-level cache, or of half of one */
@@ -491,8 +491,8 @@ static void scan_rows(privlr_scan *scan, const int64_t *start, int64_t first, in
     if (scan->scale_out)
         memcpy(scan->scale_out + first, factor, (size_t)count * sizeof *factor);
     if (X->panels)
-        privlr_panels_scale(panels_of(count), (size_t)width, scratch, factor,
-                            X->n_rows * width > CACHED_DOUBLES, X->panels + first * width);
+        privlr_panels_scale(panels_of(count), (size_t)width, scratch, factor, scan->away,
+                            X->panels + first * width);
 }
 
 /* Asks for whole rows of the matrix that designs are cut from, if they use `columns` of it and
@@ -556,12 +556,14 @@ static void add_scan(privlr_scan *total, const privlr_scan *part) {
 
 void privlr_design_scan(privlr_scan *scans, int64_t n_scans, privlr_team *team, double *scratch) {
     const int64_t n_rows = scans->X->n_rows, block = privlr_design_block(scans->X);
+    int64_t panels = 0;
     scan_job job = {scans, n_scans, 0, (n_rows + block - 1) / block, 0, scratch, 0};
     job.parts = job.blocks < PRIVLR_SCAN_PARTS ? job.blocks : PRIVLR_SCAN_PARTS;
     for (privlr_scan *scan = scans; scan < scans + n_scans; scan++) {
         const privlr_design *X = scan->X;
         const size_t size = privlr_design_scratch(X);
         job.columns += X->n_cols;
+        panels += n_rows * privlr_design_width(X);
         job.scratch_size = size > job.scratch_size ? size : job.scratch_size;
         *scan = (privlr_scan){X,   scan->bound, scan->scale_out,  PRIVLR_OK, 0.0,
                               0.0, -1,          BLOCK_MAX / block};
@@ -574,6 +576,8 @@ void privlr_design_scan(privlr_scan *scans, int64_t n_scans, privlr_team *team, 
                 scan->plain_blocks = X->n_rows;
         }
     }
+    for (int64_t k = 0; k < n_scans; k++)
+        scans[k].away = panels > CACHED_DOUBLES;
     privlr_team_run(team, scan_part, &job, job.parts);
     for (int64_t k = 0; k < job.parts * n_scans; k++)
         add_scan(scans + k % n_scans, scans + n_scans + k);

@@ -97,6 +97,7 @@ typedef struct {
     /* Blocks whose plain sum has at most 256 terms in every column: what the bound on
      * rounding errors allows between compensated additions, which cost the width each. */
     int64_t plain_blocks;
+    int away; /* panels are stored past the caches, where they would not stay */
 } privlr_scan;
 
 /* Parts of a scan at most, which a team shares out; the same for every number of members. */
