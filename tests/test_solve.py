@@ -580,6 +580,18 @@ def test_a_hessian_is_estimated_where_that_pays():
     assert sample_of_the_metric(wide_X, wide_y, 1e-5) == 0  # a factor would outweigh the rows
 
 
+@pytest.mark.parametrize("seed", [1, 2])
+def test_the_span_needs_no_hessian_where_the_norm_rests_a_while(seed):
+    rng = np.random.default_rng(seed)
+    X = sp.random_array((300, 1400), density=0.06, format="csr", rng=rng)
+    X.data = rng.normal(size=X.nnz)
+    X = sp.csr_array(X @ sp.diags_array(10.0 ** (-4 * rng.random(1400))))
+    X = sp.csr_array(X / np.sqrt(X.multiply(X).sum(axis=1).max()))
+    margin = X @ rng.normal(size=1400)
+    y = np.where(margin + margin.std() * rng.normal(size=300) > 0, 1.0, -1.0)
+    assert sample_of_the_metric(X, y, 3e-8) == 0
+
+
 def test_a_copy_in_single_precision_serves_where_a_hessian_costs_more():
     X, y = problem(1100, 1000)
     X /= np.linalg.norm(X, axis=1, keepdims=True)

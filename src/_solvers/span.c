@@ -9,7 +9,7 @@
 
 enum {
     STEPS_MAX = 200,
-    PATIENCE = 10,
+    PATIENCE = 40, /* steps without a smaller norm: it often rests before it falls */
     TRIALS = 40,
     /* Entries a column up to which they cost less than long vectors: every step looks at
      * them twice. */
