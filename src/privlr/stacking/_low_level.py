@@ -211,15 +211,7 @@ def designs(parts: Sequence[Part], X: Any, n_jobs: int | None = None) -> list[An
     """
     if not _same_rows(parts):
         return [part.design(X) for part in parts]
-    cut = make_designs(
-        X,
-        [part.group.columns for part in parts],
-        rows=np.asarray(parts[0].rows),
-        intercept=1.0 if parts[0].intercept else 0.0,
-        data_norms=[part.plan.accuracy.data_norm for part in parts],
-        n_jobs=n_jobs,
-    )
-    return list(cut)
+    return _cut(parts, X, np.asarray(parts[0].rows), n_jobs)
 
 
 def upper_designs(
@@ -252,12 +244,19 @@ def upper_designs(
     """
     if all(part.rows is rows for part in parts):
         return list(lower)
-    alike = _same_rows(parts)  # parts of the rows have all columns: one copy serves them all
+    if _same_rows(parts):
+        return _cut(parts, X, np.asarray(rows), n_jobs)
+    # Parts of the rows have all columns: one copy serves them all.
+    return _cut(parts, X[rows], None, n_jobs)
+
+
+def _cut(parts: Sequence[Part], X: Any, rows: Index | None, n_jobs: int | None) -> list[Any]:
+    """Cut the columns of every part out of the same rows, and clip them to its bound."""
     return list(
         make_designs(
-            X if alike else X[rows],
+            X,
             [part.group.columns for part in parts],
-            rows=np.asarray(rows) if alike else None,
+            rows=rows,
             intercept=1.0 if parts[0].intercept else 0.0,
             data_norms=[part.plan.accuracy.data_norm for part in parts],
             n_jobs=n_jobs,
