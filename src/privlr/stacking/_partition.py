@@ -66,9 +66,12 @@ def split_rows(
         raise InvalidParameterError("X", f"of enough rows for {len(sizes)} parts", n_samples)
     if not dealt:
         return tuple(map(range, sizes))
-    order = np.random.default_rng(seed).permutation(n_samples)
-    part = np.empty(n_samples, dtype=np.intp)
-    part[order] = np.repeat(np.arange(len(sizes)), sizes)
+    # The largest part is what the others leave: they alone are drawn.
+    parts = sorted(range(len(sizes)), key=sizes.__getitem__)
+    drawn = [sizes[k] for k in parts[:-1]]
+    part = np.full(n_samples, parts[-1], dtype=np.min_scalar_type(len(sizes)))
+    order = np.random.default_rng(seed).choice(n_samples, sum(drawn), replace=False)
+    part[order] = np.repeat(parts[:-1], drawn)
     return tuple(np.flatnonzero(part == k) for k in range(len(sizes)))
 
 
