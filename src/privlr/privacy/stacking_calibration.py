@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import cache
 
 from privlr._validation import check_choice, check_integer, check_nonnegative, check_positive
 from privlr.exceptions import InvalidParameterError
@@ -87,8 +88,10 @@ def calibrate_groups(
     ridges = _per_group(l2_reg_strength, len(q))
     check_choice("calibration", calibration, ("tight", "published"))
     if calibration == "tight":
-        return tuple(
-            calibrate(
+
+        @cache  # many groups are alike
+        def _alone(q_k: float, ridge: float) -> Calibration:
+            return calibrate(
                 epsilon * q_k / max(total, 1.0),
                 n_samples=n_samples,
                 data_norm=data_norm * q_k,
@@ -96,8 +99,8 @@ def calibrate_groups(
                 loss=loss,
                 n_classes=n_classes,
             )
-            for q_k, ridge in zip(q, ridges, strict=True)
-        )
+
+        return tuple(map(_alone, q, ridges))
     check_choice("loss", loss, ("logistic",))
     if n_classes != 2:
         raise InvalidParameterError("n_classes", "2 under 'published'", n_classes)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from privlr.exceptions import InvalidParameterError
 from privlr.mechanisms import LATTICE_SHARE, Plan, RandomSource, certify, objective_perturbation
 from privlr.objective import Accuracy
 from privlr.privacy import (
+    Calibration,
     Charge,
     PrivacyRecord,
     auto_l2_reg_strength,
@@ -402,7 +403,6 @@ def plan_groups(
     noise = math.nextafter(epsilon - lattice, 0.0)
     shares = [group.share for group in groups]
     widths = [len(group.columns) for group in groups]
-    norms = [data_norm * share for share in shares]
     if min(shares) < SMALLEST_SHARE:
         raise _small_share(min(shares), f"at least {SMALLEST_SHARE:g}")
     ridge = unless_auto("l2_reg_strength", l2_reg_strength, check_nonnegative)
@@ -425,42 +425,41 @@ def plan_groups(
         calibration="published" if published else "tight",
         n_classes=n_classes,
     )
-    plans = []
-    for chosen, share, width, norm, prior_norm in zip(
-        calibrations, shares, widths, norms, prior_norms, strict=True
-    ):
+
+    @cache  # many groups are alike
+    def _certified(chosen: Calibration, share: float, width: int, prior_norm: float) -> Plan:
+        norm = data_norm * share
         cost = chosen.epsilon
         if published:
             cost = perturbation_epsilon(beta=chosen.beta, kappa=chosen.kappa, data_norm=norm)
         try:
-            plans.append(
-                certify(
-                    chosen,
-                    Accuracy(n_samples, width, 1 if n_classes == 2 else n_classes, norm, 1.0),
-                    lattice_epsilon=lattice * share,
-                    prior_norm=prior_norm,
-                    record={
-                        "epsilon": cost + lattice * share,
-                        "neighboring_relation": "replace_one",
-                        "loss": loss,
-                        "calibration": "published" if published else "tight",
-                        "beta": chosen.beta,
-                        "kappa": chosen.kappa,
-                        "R": norm,
-                        "n_samples": n_samples,
-                        "n_classes": n_classes,
-                        "charges": (
-                            Charge("objective perturbation", Fraction(cost)),
-                            Charge("lattice release", Fraction(lattice * share)),
-                        ),
-                    },
-                )
+            return certify(
+                chosen,
+                Accuracy(n_samples, width, 1 if n_classes == 2 else n_classes, norm, 1.0),
+                lattice_epsilon=lattice * share,
+                prior_norm=prior_norm,
+                record={
+                    "epsilon": cost + lattice * share,
+                    "neighboring_relation": "replace_one",
+                    "loss": loss,
+                    "calibration": "published" if published else "tight",
+                    "beta": chosen.beta,
+                    "kappa": chosen.kappa,
+                    "R": norm,
+                    "n_samples": n_samples,
+                    "n_classes": n_classes,
+                    "charges": (
+                        Charge("objective perturbation", Fraction(cost)),
+                        Charge("lattice release", Fraction(lattice * share)),
+                    ),
+                },
             )
         except InvalidParameterError as error:
             if share == 1 or not error.accepted.startswith("at least"):
                 raise
             raise _small_share(share, f"large enough: share * epsilon {error.accepted}") from None
-    return tuple(plans)
+
+    return tuple(map(_certified, calibrations, shares, widths, prior_norms))
 
 
 def _small_share(share: float, accepted: str) -> InvalidParameterError:
