@@ -141,9 +141,18 @@ def test_arguments_outside_their_range(change):
 
 @pytest.mark.parametrize("name", ["X", "weight", "offset", "prior"])
 @pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_nonfinite_input(name, value):
-    _, X, y = problem()
-    array = {"X": X, "prior": np.zeros(9)}.get(name, np.ones(120))
+@pytest.mark.parametrize(("n", "d"), [(120, 9), (120, 40), (40, 120)])
+def test_nonfinite_input(name, value, n, d):
+    _, X, y = problem(n, d)
+    array = {"X": X, "prior": np.zeros(d)}.get(name, np.ones(n))
     array[-1] = value
-    status, coef, _, _ = call(**({"X": X, "y": y, "ridge": 1.0} | {name: array}))
+    status, coef, norm, _ = call(**({"X": X, "y": y, "ridge": 1.0} | {name: array}))
+    assert status == NONFINITE and np.isnan(coef).all() and np.isnan(norm)
+
+
+@pytest.mark.parametrize(("n", "d"), [(120, 9), (120, 40), (40, 120)])
+def test_rows_whose_sums_would_overflow(n, d):
+    _, X, y = problem(n, d)
+    X[-1] = 1e152
+    status, coef, _, _ = call(X, y, 1.0)
     assert status == NONFINITE and np.isnan(coef).all()

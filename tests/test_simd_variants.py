@@ -21,7 +21,7 @@ from privlr._solvers import noise
 from privlr._solvers.loss import loss_gradient, simd_level
 from privlr._solvers.prox import logistic_prox
 from privlr._solvers.solve import Objective
-from privlr.design import make_design
+from privlr.design import make_design, wrap
 
 rng = np.random.default_rng(3)
 margins = np.concatenate([
@@ -56,6 +56,10 @@ for stored in (X, X.astype(np.float32)):
     objective = Objective(make_design(stored, intercept=1.0), np.sign(X[:, 0]), ridge=0.1)
     value, gradient = objective.evaluate(rng.normal(size=101))
     digest.update(np.float64(value).tobytes() + gradient.tobytes())
+for stored in (X, np.asfortranarray(X), X.astype(np.float32)):  # passes find the lengths
+    design = wrap(stored)
+    found = Objective(design, np.sign(X[:, 0]), ridge=0.1).minimize(tolerance=1e-6, max_passes=99)
+    digest.update(np.float64(design.longest()).tobytes() + found[0].tobytes())
 key = np.arange(32, dtype=np.uint8)
 b, radius = noise.sphere(3001, 0.3, key)
 digest.update(b.tobytes() + np.float64(radius).tobytes())

@@ -17,7 +17,7 @@ from sklearn.linear_model import LogisticRegression
 
 from privlr import solve, solve_many
 from privlr._solvers.solve import Design, Metric, Objective, scan
-from privlr.design import THREADED_WORK, make_design
+from privlr.design import THREADED_WORK, longest_row, make_design, wrap
 from privlr.exceptions import InvalidParameterError
 from privlr.objective import BLOCK_ROWS, UNIT, Accuracy, Problem
 from privlr.optimize import loss_gradient, minimize
@@ -365,6 +365,73 @@ def test_planted_bug_extreme_rows_copied_as_they_lie():
     design, other = (make_design(A, data_norm=100.0) for A in (X, copied))
     np.testing.assert_array_equal(design.row_scale, other.row_scale)
     assert (design.dots(w) != other.dots(w)).any()
+
+
+TALL = {
+    "rows": np.ascontiguousarray,
+    "columns": np.asfortranarray,
+    "strided": lambda X: np.repeat(np.repeat(X, 2, axis=0), 2, axis=1)[::2, ::2],
+    "float32": np.float32,
+}
+
+
+@pytest.mark.parametrize("stored", TALL.values(), ids=TALL)
+@pytest.mark.parametrize("place", [0, 1111, 20_010])
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (np.nan, "X must be finite; got 'NaN'"),
+        (-np.inf, "X must be finite; got 'infinity'"),
+        (1e152, r"X must be rows of length at most 5e\+148"),
+        (1e308, r"X must be rows of length at most 5e\+148"),
+    ],
+)
+def test_passes_refuse_what_a_scan_would(stored, place, value, message):
+    # Most rows are in none of the samples.
+    X, y = problem(20_011, 40, scale=0.1)
+    X[place, [3, 7]] = value
+    with np.errstate(over="ignore"):
+        X = stored(X)
+    if np.isinf(X[place, 3]):  # a float32 is
+        message = "X must be finite; got 'infinity'"
+    bad = np.full_like(X, X[place, 3])
+    with pytest.raises(InvalidParameterError, match=message):
+        make_design(X)
+    with pytest.raises(InvalidParameterError, match=message):
+        solve(X, y, l2_reg_strength=1e-3)
+    with pytest.raises(InvalidParameterError, match=message):
+        solve(bad, y, l2_reg_strength=1e-3)
+    with pytest.raises(InvalidParameterError, match=message):
+        solve_many(X, y, l2_reg_strength=1e-3, linear=np.ones((2, 40)))
+
+
+@pytest.mark.parametrize("stored", TALL.values(), ids=TALL)
+@pytest.mark.parametrize("name", ["offset", "prior_mean", "linear", None])
+def test_passes_find_the_longest_row(stored, name):
+    n, d = 2 * THREADED_WORK // 40, 40
+    X, y = problem(n, d, scale=0.1)
+    X[-6] *= 3.0  # in no sample
+    X[1:n:2] *= 1e-165  # squares vanish
+    X[2:n:32] = 0.0
+    X = stored(X)
+    scanned, passed = make_design(X), wrap(X, n_jobs=2)
+    other = {} if name is None else {name: np.full(n if name == "offset" else d, 0.1)}
+    found = [minimize(Problem(design, y, 2.0, **other)) for design in (scanned, passed)]
+    assert passed.longest() == longest_row(passed) == scanned.longest()
+    np.testing.assert_allclose(found[0].coef, found[1].coef, rtol=0, atol=1e-9)
+    alone = solve(X, y, l2_reg_strength=2.0 / n, **other)
+    np.testing.assert_array_equal(alone.coef, found[1].coef)
+
+
+@pytest.mark.parametrize("size", [1.0, 1e-162])
+def test_a_solve_that_ends_at_once_has_seen_every_row(size):
+    X, y = problem(20_011, 40, scale=0.1 * size)
+    X[20_005] *= 10.0
+    result = solve(X, y, l2_reg_strength=1.0, tol=1e9)
+    accuracy = Accuracy(20_011, 40, 1, make_design(X).longest())
+    error = accuracy.gradient_error(float(np.linalg.norm(result.coef)), 0.0, 20_011.0)
+    assert result.passes < 2.5
+    assert result.certificate.rounding_bound == pytest.approx(error / 20_011, rel=1e-12)
 
 
 def test_planted_bug_duplicates_behind_a_stale_flag():

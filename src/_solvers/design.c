@@ -15,7 +15,7 @@ enum {
     BLOCK_DOUBLES = 16384,    /* a fraction of a small second-level cache */
     CACHED_DOUBLES = 1 << 20, /* panels that may still be in the cache when they are all cut */
     BLOCK_MIN = 16,
-    BLOCK_MAX = 256,
+    BLOCK_MAX = PRIVLR_PLAIN_ROWS,
     STEP_BYTES = 7168, /* a fraction of a small first-level cache, or of half of one */
     STEP_CACHED = 32,  /* rows, where all are in a cache: more of them share a call */
     CACHED_ENTRIES = 1 << 21,
@@ -281,7 +281,7 @@ void privlr_design_walk(const privlr_design *X, const privlr_view *view, int64_t
             privlr_design_dots(X, view, w, raw);
         else
             memset(raw, 0, (size_t)count * sizeof *raw);
-        turn(context, view->first, count, raw, c);
+        turn(context, view, view->first, count, raw, c);
         privlr_design_sums(X, view, c, out);
         return;
     }
@@ -293,7 +293,7 @@ void privlr_design_walk(const privlr_design *X, const privlr_view *view, int64_t
         const int there = fetch && view->first + i + ahead + step <= X->n_rows;
         rows_dots(view, i, (size_t)rows, n_cols, w, 1, raw + i);
         finish_dots(X, view->first + i, rows, w, raw + i);
-        turn(context, view->first + i, rows, raw + i, c + i);
+        turn(context, view, view->first + i, rows, raw + i, c + i);
         scale_factors(X, view->first + i, rows, c + i);
         rows_sums(view, i, (size_t)rows, n_cols, c + i, there ? ahead : 0, out);
     }
@@ -373,46 +373,36 @@ static double careful_length(const privlr_design *X, int64_t i) {
     return ldexp(sqrt(total + constant * constant), exponent);
 }
 
-/* out[i] += ||x_(first + i)||^2, column by column */
+/* out[i] += square of row i's length, column by column */
 #define DEFINE_COLUMN_SQUARES(type)                                                                \
-    static void column_squares_##type(const privlr_design *X, int64_t first, int64_t count,        \
-                                      double *restrict out) {                                      \
-        const type *restrict x = (const type *)X->values + first;                                  \
-        for (int64_t j = 0; j < X->n_cols; j++, x += X->col_stride)                                \
+    static void column_squares_##type(int64_t count, int64_t n_cols, const type *restrict x,       \
+                                      ptrdiff_t stride, double *restrict out) {                    \
+        for (int64_t j = 0; j < n_cols; j++, x += stride)                                          \
             for (int64_t i = 0; i < count; i++)                                                    \
                 out[i] += (double)x[i] * (double)x[i];                                             \
     }
 DEFINE_COLUMN_SQUARES(double)
 DEFINE_COLUMN_SQUARES(float)
 
-/* out[i] = ||(x_(first + i), intercept)||^2 as it comes, with room for count rounded up to 8;
- * scratch holds a block, after this that of the panels of a narrow design, whose rows begin at
- * `start`. */
-static void row_squares(const privlr_design *X, const int64_t *start, int64_t first, int64_t count,
-                        double *scratch, double *out) {
+/* out[i] = ||(x_(first + i), intercept)||^2 as it comes, of rows of a view that is not of panels */
+static void row_squares(const privlr_design *X, const privlr_view *view, int64_t first,
+                        int64_t count, double *out) {
     const size_t rows = (size_t)count, n_cols = (size_t)X->n_cols;
-    if (privlr_design_is_narrow(X)) {
-        cut_panels(X, start, count, scratch, out);
-        return;
-    }
+    const ptrdiff_t skipped = (ptrdiff_t)(first - view->first);
     for (size_t i = 0; i < rows; i++)
         out[i] = X->intercept * X->intercept;
-    if (X->index_bits) {
+    if (view->layout == PRIVLR_CSR) {
         const privlr_csr csr = csr_of(X);
         privlr_csr_squares(&csr, first, count, out);
-    } else if (X->col_stride == 1 && X->is_float32) {
-        privlr_rows_single_squares(rows, n_cols, (const float *)X->values + first * X->row_stride,
-                                   (ptrdiff_t)X->row_stride, out);
-    } else if (X->col_stride == 1) {
-        privlr_rows_squares(rows, n_cols, (const double *)X->values + first * X->row_stride,
-                            (ptrdiff_t)X->row_stride, out);
-    } else if (X->row_stride == 1 && X->is_float32) {
-        column_squares_float(X, first, count, out);
-    } else if (X->row_stride == 1) {
-        column_squares_double(X, first, count, out);
+    } else if (view->layout == PRIVLR_COLUMNS && view->single) {
+        column_squares_float(count, X->n_cols, view->single + skipped, view->stride, out);
+    } else if (view->layout == PRIVLR_COLUMNS) {
+        column_squares_double(count, X->n_cols, view->x + skipped, view->stride, out);
+    } else if (view->single) {
+        privlr_rows_single_squares(rows, n_cols, view->single + skipped * view->stride,
+                                   view->stride, out);
     } else {
-        copy_rows(X, first, count, (ptrdiff_t)n_cols, scratch);
-        privlr_rows_squares(rows, n_cols, scratch, (ptrdiff_t)n_cols, out);
+        privlr_rows_squares(rows, n_cols, view->x + skipped * view->stride, view->stride, out);
     }
 }
 
@@ -451,7 +441,7 @@ static int measure_carefully(privlr_scan *scan, int64_t i, double accept, double
 }
 
 /* The sum runs over eights, however many rows come at a time. */
-static void add_lengths(privlr_scan *scan, int64_t n, const double *length) {
+static void add_lengths(privlr_lengths *known, int64_t n, const double *length) {
     double top[LANES] = {0.0};
     for (int64_t i = 0; i < n; i += LANES) {
         double sum[LANES];
@@ -459,13 +449,13 @@ static void add_lengths(privlr_scan *scan, int64_t n, const double *length) {
             sum[k] = length[i + k] * length[i + k];
             top[k] = length[i + k] > top[k] ? length[i + k] : top[k];
         }
-        scan->square_sum +=
+        known->square_sum +=
             ((sum[0] + sum[4]) + (sum[2] + sum[6])) + ((sum[1] + sum[5]) + (sum[3] + sum[7]));
     }
     for (int k = 0; k < LANES; k++)
-        scan->longest = top[k] > scan->longest ? top[k] : scan->longest;
-    if (isnan(scan->square_sum))
-        scan->longest = NAN;
+        known->longest = top[k] > known->longest ? top[k] : known->longest;
+    if (isnan(known->square_sum))
+        known->longest = NAN;
 }
 
 static void scan_rows(privlr_scan *scan, const int64_t *start, int64_t first, int64_t count,
@@ -477,17 +467,22 @@ static void scan_rows(privlr_scan *scan, const int64_t *start, int64_t first, in
     const double slack = 1.0 - (double)(width + 8) * DBL_EPSILON;
     const double accept = scan->scale_out ? scan->bound * slack : INFINITY;
     double square[BLOCK_MAX], length[BLOCK_MAX], factor[BLOCK_MAX];
-    row_squares(X, start, first, count, scratch, square);
+    if (privlr_design_is_narrow(X)) {
+        cut_panels(X, start, count, scratch, square);
+    } else {
+        const privlr_view view = privlr_design_view(X, first, count, scratch);
+        row_squares(X, &view, first, count, square);
+    }
     for (int64_t i = count; i < padded; i++)
         square[i] = 1.0;
     if (privlr_rows_factors((size_t)padded, accept, scan->bound, square, length, factor))
         for (int64_t i = 0; i < count; i++)
-            if (!(square[i] >= DBL_MIN && square[i] <= PRIVLR_LARGEST_SQUARE) &&
+            if (!privlr_square_is_ordinary(square[i]) &&
                 !measure_carefully(scan, first + i, accept, length + i, factor + i))
                 return;
     for (int64_t i = count; i < padded; i++)
         length[i] = 0.0;
-    add_lengths(scan, padded, length);
+    add_lengths(&scan->lengths, padded, length);
     if (scan->scale_out)
         memcpy(scan->scale_out + first, factor, (size_t)count * sizeof *factor);
     if (X->panels)
@@ -543,15 +538,28 @@ static void scan_part(void *context, int64_t part, int member) {
     atomic_thread_fence(memory_order_seq_cst);
 }
 
+void privlr_design_measure(const privlr_design *X, const privlr_view *view, int64_t first,
+                           int64_t count, privlr_lengths *known) {
+    double square[BLOCK_MAX], sum = 0.0, top = 0.0;
+    row_squares(X, view, first, count, square);
+    for (int64_t i = 0; i < count; i++)
+        if (privlr_square_is_ordinary(square[i])) {
+            sum += square[i];
+            top = square[i] > top ? square[i] : top;
+        } else {
+            const double length = careful_length(X, first + i);
+            privlr_lengths_add(known, &(privlr_lengths){0, length * length, length});
+        }
+    privlr_lengths_add(known, &(privlr_lengths){0, sum, sqrt(top)});
+}
+
 static void add_scan(privlr_scan *total, const privlr_scan *part) {
     if (total->status == PRIVLR_NONFINITE)
         return;
     if (part->status != PRIVLR_OK)
         total->status = part->status;
     total->bad_row = part->bad_row;
-    if (!(isnan(total->longest) || total->longest >= part->longest))
-        total->longest = part->longest;
-    total->square_sum += part->square_sum;
+    privlr_lengths_add(&total->lengths, &part->lengths);
 }
 
 void privlr_design_scan(privlr_scan *scans, int64_t n_scans, privlr_team *team, double *scratch) {
@@ -565,8 +573,13 @@ void privlr_design_scan(privlr_scan *scans, int64_t n_scans, privlr_team *team, 
         job.columns += X->n_cols;
         panels += n_rows * privlr_design_width(X);
         job.scratch_size = size > job.scratch_size ? size : job.scratch_size;
-        *scan = (privlr_scan){X,   scan->bound, scan->scale_out,  PRIVLR_OK, 0.0,
-                              0.0, -1,          BLOCK_MAX / block};
+        *scan = (privlr_scan){X,
+                              scan->bound,
+                              scan->scale_out,
+                              PRIVLR_OK,
+                              {n_rows, 0.0, 0.0},
+                              -1,
+                              privlr_design_plain_blocks(X)};
         /* Rows that fill their columns make up for the additions themselves. */
         if (X->index_bits && X->intercept == 0.0 &&
             (double)X->n_rows * (double)X->n_cols > 64.0 * (double)X->n_entries) {

@@ -7,11 +7,26 @@
 #ifndef PRIVLR_DESIGN_H
 #define PRIVLR_DESIGN_H
 
+#include <math.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "status.h"
 #include "team.h"
+
+/* What is known of the rows' lengths, after scaling. */
+typedef struct {
+    int64_t n_rows;    /* looked at so far */
+    double square_sum; /* of all lengths, estimated from those */
+    double longest;    /* of those; infinite or NaN if one is */
+} privlr_lengths;
+
+/* Adds the sum and the longest of other rows. */
+static inline void privlr_lengths_add(privlr_lengths *total, const privlr_lengths *part) {
+    if (!(isnan(total->longest) || total->longest >= part->longest))
+        total->longest = part->longest;
+    total->square_sum += part->square_sum;
+}
 
 typedef struct {
     int64_t n_rows, n_cols; /* of the stored matrix, without the constant column */
@@ -25,8 +40,8 @@ typedef struct {
     const double *row_scale;        /* NULL: every factor is 1 */
     double intercept;               /* 0: no constant column */
     double *panels;                 /* a narrow design: room for all rows; filled by the scan */
-    double square_sum;              /* of the rows' lengths, after scaling; see scan */
-    int64_t plain_blocks;           /* see scan; 1 is always right */
+    privlr_lengths *lengths;        /* found by the scan, or by the first passes */
+    int64_t plain_blocks;           /* see privlr_design_plain_blocks; 1 is always right */
 } privlr_design;
 
 /* Number of coefficients: columns and, where there is one, the constant. */
@@ -41,8 +56,27 @@ static inline int privlr_design_is_narrow(const privlr_design *X) {
     return !X->index_bits && privlr_design_width(X) <= PRIVLR_NARROW;
 }
 
+/* Whether passes over dense rows find their lengths as they go, since the rows are in the cache by
+ * then: a scan of their own would take nearly as long as a pass. */
+static inline int privlr_design_is_tall(const privlr_design *X) {
+    return !X->index_bits && !privlr_design_is_narrow(X) && X->n_rows >= X->n_cols;
+}
+
+/* No row may be longer without clipping: squares of sums over the rows have to be doubles. */
+static inline double privlr_design_most(const privlr_design *X) {
+    return 1e153 / (double)X->n_rows;
+}
+
 /* Rows that one block of a pass holds, a multiple of 8, so that a block stays in the cache. */
 int64_t privlr_design_block(const privlr_design *X);
+
+/* Terms of a plain sum that the bound on rounding errors allows for in every column. */
+enum { PRIVLR_PLAIN_ROWS = 256 };
+
+/* Blocks of dense rows between compensated additions, which cost the width each. */
+static inline int64_t privlr_design_plain_blocks(const privlr_design *X) {
+    return PRIVLR_PLAIN_ROWS / privlr_design_block(X);
+}
 
 /* Doubles of scratch that the functions below need. */
 size_t privlr_design_scratch(const privlr_design *X);
@@ -68,8 +102,9 @@ void privlr_design_dots(const privlr_design *X, const privlr_view *view, const d
 /* out[:] += sum_i c[i] a_(first + i); c has room for count rounded up to 8, and is used up */
 void privlr_design_sums(const privlr_design *X, const privlr_view *view, double *c, double *out);
 
-/* Makes factors c of the raw predictions of samples first .. first + count - 1. */
-typedef void (*privlr_turn)(void *context, int64_t first, int64_t count, double *raw, double *c);
+/* Makes factors c of the raw predictions of samples first .. first + count - 1 of a view. */
+typedef void (*privlr_turn)(void *context, const privlr_view *view, int64_t first, int64_t count,
+                            double *raw, double *c);
 
 /* Both products with one walk over the rows: raw as in dots (of zeros for w NULL), c by turn, which
  * is called once or several times, and out as in sums. The next walk begins `skip` rows after
@@ -86,18 +121,19 @@ void privlr_design_pack(const privlr_design *X, int64_t first, int64_t count, co
  * h has room for count rounded up to 8, and is used up */
 void privlr_design_outer(const privlr_design *X, const privlr_view *view, double *h, double *upper);
 
+/* Adds the lengths of rows in a view, as they are stored; the design is not narrow. */
+void privlr_design_measure(const privlr_design *X, const privlr_view *view, int64_t first,
+                           int64_t count, privlr_lengths *known);
+
 typedef struct {
     const privlr_design *X; /* row_scale is not looked at */
     double bound;           /* to which rows are clipped; unless scale_out is NULL */
     double *scale_out;
     privlr_status status;
-    double longest;    /* length of the longest row after scaling; infinite or NaN if one is */
-    double square_sum; /* of all lengths */
-    int64_t bad_row;   /* the first with a NaN or an infinity, else -1; only with a bound */
-    /* Blocks whose plain sum has at most 256 terms in every column: what the bound on
-     * rounding errors allows between compensated additions, which cost the width each. */
-    int64_t plain_blocks;
-    int away; /* panels are stored past the caches, where they would not stay */
+    privlr_lengths lengths;
+    int64_t bad_row;      /* the first with a NaN or an infinity, else -1; only with a bound */
+    int64_t plain_blocks; /* more than of dense rows where columns are emptier */
+    int away;             /* panels are stored past the caches, where they would not stay */
 } privlr_scan;
 
 /* Parts of a scan at most, which a team shares out; the same for every number of members. */

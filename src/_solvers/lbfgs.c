@@ -221,7 +221,7 @@ static privlr_status follow_ridge(solver *s) {
     s->newton = 1;
     s->f = &easier;
     memset(s->here.w, 0, (size_t)s->n * sizeof *s->here.w);
-    easier.ridge = f->X.square_sum / (double)privlr_design_width(&f->X);
+    easier.ridge = f->X.lengths->square_sum / (double)privlr_design_width(&f->X);
     for (; easier.ridge > f->ridge; easier.ridge *= STAGE) {
         evaluate(s, &s->here);
         const double enough = 0.1 * s->here.norm;
@@ -282,6 +282,11 @@ static void descend_on_copy(solver *s) {
         privlr_single_free(&s->single);
 }
 
+/* Whether rows that a pass has measured may be worked with; others were clipped or looked at. */
+static int is_fit(const privlr_design *X) {
+    return X->row_scale || X->lengths->longest <= privlr_design_most(X);
+}
+
 /* Solves on ever larger samples and at last on all rows; w and best hold the best point of
  * those. */
 static privlr_status run(solver *s, double *w, point *best) {
@@ -303,6 +308,8 @@ static privlr_status run(solver *s, double *w, point *best) {
             continue;
         }
         if (s->every == 1) {
+            if (!is_fit(&s->f->X))
+                return PRIVLR_EXTREME;
             if (s->here.norm < best->norm || isinf(best->norm)) {
                 *best = s->here;
                 memcpy(w, s->here.w, (size_t)s->n * sizeof *w);
@@ -394,8 +401,6 @@ privlr_status privlr_minimize(const privlr_objective *f, const privlr_blas *blas
     s.next = (point){.w = p + 2 * n, .gradient = p + 3 * n};
     s.direction = p + 4 * n;
     s.pairs = (privlr_pairs){.n = n, .s = p + 5 * n, .y = p + (5 + PRIVLR_PAIRS) * n};
-    /* The mean eigenvalue of the Hessian at most: a first guess that secants correct. */
-    s.pairs.scale = 1.0 / (f->ridge + 0.25 * f->X.square_sum / (double)privlr_design_width(&f->X));
     s.every = options->use_samples ? first_sample(f) : 1;
 
     memcpy(s.here.w, w, (size_t)n * sizeof *w);
@@ -409,6 +414,9 @@ privlr_status privlr_minimize(const privlr_objective *f, const privlr_blas *blas
     }
     if (options->use_samples && !in_span && (f->linear || f->prior))
         try_center(&s);
+    /* The mean eigenvalue of the Hessian at most: a first guess that secants correct. */
+    s.pairs.scale =
+        1.0 / (f->ridge + 0.25 * f->X.lengths->square_sum / (double)privlr_design_width(&f->X));
     point best = {.norm = INFINITY};
     if (status == PRIVLR_OK)
         status = run(&s, w, &best);

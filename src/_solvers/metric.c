@@ -192,7 +192,7 @@ privlr_status privlr_metric_update(privlr_metric *metric, const privlr_objective
     double *memory = calloc(hessians + packed + (packed + 1) / 2, sizeof *memory);
     if (!memory)
         return PRIVLR_NO_MEMORY;
-    const double mean_square = f->X.square_sum / (double)f->X.n_rows;
+    const double mean_square = f->X.lengths->square_sum / (double)f->X.n_rows;
     hessian_job job = {
         .f = f,
         .blas = blas,

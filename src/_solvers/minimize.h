@@ -23,6 +23,7 @@ typedef struct {
  * Takes the starting point in w and leaves the point with the smallest gradient norm there,
  * whatever the status: PRIVLR_OK when that norm is at most the tolerance, PRIVLR_STALLED when
  * rounding errors allow no smaller one, PRIVLR_MAX_ITER when max_passes were spent,
+ * PRIVLR_EXTREME when rows, not clipped, are longer than privlr_design_most or not finite,
  * PRIVLR_INTERRUPTED when the caller wanted no more. The metric is the caller's: one that has a
  * factor already is used as it is at first. */
 privlr_status privlr_minimize(const privlr_objective *f, const privlr_blas *blas, privlr_team *team,

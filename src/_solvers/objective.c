@@ -24,7 +24,7 @@ privlr_status privlr_workspace_init(privlr_workspace *work, const privlr_objecti
     work->n_chunks = min_int(affordable, useful < CHUNKS_MIN ? CHUNKS_MIN : useful);
     work->n_chunks = work->n_chunks < 1 ? 1 : work->n_chunks;
     const size_t hessian = privlr_objective_is_small(f) ? size * size : 0;
-    work->chunk = 2 * size + 4 + hessian;
+    work->chunk = 2 * size + 6 + hessian;
     work->member = privlr_design_scratch(&f->X) + 3 * rows * outputs + size;
     const size_t chunks = team ? (size_t)work->n_chunks : 1;
     const size_t total = size + chunks * work->chunk + members * work->member + hessian;
@@ -130,7 +130,7 @@ typedef struct {
     privlr_workspace *work;
     const double *w;
     int64_t every, blocks, chunks; /* blocks and chunks of this pass */
-    int with, at_origin;
+    int with, at_origin, measures;
 } pass;
 
 /* What walking the rows of a chunk adds up beside the gradient. */
@@ -139,11 +139,12 @@ typedef struct {
     int with_value;
     double *value, *slopes; /* with a carry; sum of squares */
     double *curvature;      /* of one block; or NULL */
+    privlr_lengths *known;  /* of the rows; NULL: not asked for */
 } turn;
 
 /* One raw prediction a sample to one slope. */
-static void turn_to_slopes(void *context, int64_t first, int64_t count, double *raw,
-                           double *slope) {
+static void turn_to_slopes(void *context, const privlr_view *view, int64_t first, int64_t count,
+                           double *raw, double *slope) {
     const turn *t = context;
     const privlr_objective *f = t->f;
     const double *weight = f->sample_weight ? f->sample_weight + first : NULL;
@@ -159,10 +160,12 @@ static void turn_to_slopes(void *context, int64_t first, int64_t count, double *
                                t->curvature);
     }
     *t->slopes += sum_of_squares(count, slope);
+    if (t->known)
+        privlr_design_measure(&f->X, view, first, count, t->known);
 }
 
 /* Sums of one chunk: gradient, its carry, then value, carry, the squares of the blocks'
- * gradients, those of the slopes, and the Hessian. */
+ * gradients, those of the slopes and of the rows' lengths, the longest, and the Hessian. */
 static void sum_chunk(const pass *p, int64_t chunk, int member, double *sum) {
     const privlr_objective *f = p->f;
     const int64_t block = privlr_design_block(&f->X), width = privlr_design_width(&f->X);
@@ -171,14 +174,22 @@ static void sum_chunk(const pass *p, int64_t chunk, int member, double *sum) {
     double *raw = p->work->members + (size_t)member * p->work->member;
     double *slope = raw + block * outputs, *curvature = slope + block * outputs;
     double *block_sum = curvature + block * outputs, *scratch = block_sum + size;
-    double *hessian = p->with & PRIVLR_WITH_HESSIAN ? slopes + 1 : NULL;
-    memset(sum, 0, (size_t)(2 * size + 4 + (hessian ? size * size : 0)) * sizeof *sum);
+    double *hessian = p->with & PRIVLR_WITH_HESSIAN ? slopes + 3 : NULL;
+    memset(sum, 0, (size_t)(2 * size + 6 + (hessian ? size * size : 0)) * sizeof *sum);
     const int64_t plain_blocks = p->every == 1 ? f->X.plain_blocks : 1;
     const int64_t end = (chunk + 1) * p->blocks / p->chunks;
     const int64_t begin = chunk * p->blocks / p->chunks;
     /* One plain sum needs no other, unless the noise does. */
     double *plain_sum = end - begin <= plain_blocks && p->every == 1 ? sum : block_sum;
-    turn to_slopes = {f, p->with & PRIVLR_WITH_VALUE, value, slopes, hessian ? curvature : NULL};
+    privlr_lengths known = {0};
+    turn to_slopes = {
+        .f = f,
+        .with_value = p->with & PRIVLR_WITH_VALUE,
+        .value = value,
+        .slopes = slopes,
+        .curvature = hessian ? curvature : NULL,
+        .known = p->measures ? &known : NULL,
+    };
     int64_t pending = 0; /* blocks in plain_sum */
     for (int64_t b = begin; b < end; b++) {
         const int64_t first = b * p->every * block, count = min_int(block, f->X.n_rows - first);
@@ -194,6 +205,8 @@ static void sum_chunk(const pass *p, int64_t chunk, int member, double *sum) {
             raw_predictions(f, &view, block, p->w, raw);
             const double loss = softmax_block(f, first, count, block, raw, slope);
             add_compensated(1, &loss, value, value + 1);
+            if (p->measures)
+                privlr_design_measure(&f->X, &view, first, count, &known);
             for (int64_t c = 0; c < outputs; c++) {
                 *slopes += sum_of_squares(count, slope + c * block);
                 privlr_design_sums(&f->X, &view, slope + c * block, plain_sum + c * width);
@@ -204,6 +217,8 @@ static void sum_chunk(const pass *p, int64_t chunk, int member, double *sum) {
             pending = 0;
         }
     }
+    slopes[1] = known.square_sum;
+    slopes[2] = known.longest;
 }
 
 static void run_chunk(void *context, int64_t chunk, int member) {
@@ -213,6 +228,7 @@ static void run_chunk(void *context, int64_t chunk, int member) {
 
 typedef struct {
     double value, squares, slopes;
+    privlr_lengths lengths;
 } pass_sums;
 
 /* Adds the chunks in their order. */
@@ -220,7 +236,7 @@ static pass_sums sum_chunks(pass *p, double *gradient_out) {
     privlr_workspace *work = p->work;
     const int64_t size = privlr_objective_size(p->f);
     double *carry = work->carry, value_carry = 0.0;
-    pass_sums total = {0.0, 0.0, 0.0};
+    pass_sums total = {0};
     const int64_t hessian = p->with & PRIVLR_WITH_HESSIAN ? size * size : 0;
     memset(work->hessian, 0, (size_t)hessian * sizeof *work->hessian);
     if (work->team)
@@ -241,8 +257,10 @@ static pass_sums sum_chunks(pass *p, double *gradient_out) {
         value_carry += sum[2 * size + 1];
         total.squares += sum[2 * size + 2];
         total.slopes += sum[2 * size + 3];
+        privlr_lengths_add(&total.lengths,
+                           &(privlr_lengths){0, sum[2 * size + 4], sum[2 * size + 5]});
         for (int64_t k = 0; k < hessian; k++)
-            work->hessian[k] += sum[2 * size + 4 + k];
+            work->hessian[k] += sum[2 * size + 6 + k];
     }
     for (int64_t j = 0; j < size; j++)
         gradient_out[j] += carry[j];
@@ -266,10 +284,15 @@ privlr_pass privlr_objective_evaluate(const privlr_objective *f, privlr_workspac
     const int64_t rows = (blocks - 1) * block + min_int(block, f->X.n_rows - last);
     const double factor = (double)f->X.n_rows / (double)rows;
     const int at_origin = !f->offset && is_zero(size, w);
-    pass p = {f, work, w, every, blocks, min_int(blocks, work->n_chunks), with, at_origin};
+    privlr_lengths *lengths = f->X.lengths;
+    const int measures = rows > lengths->n_rows && !privlr_design_is_narrow(&f->X);
+    pass p = {f,    work,      w,       every, blocks, min_int(blocks, work->n_chunks),
+              with, at_origin, measures};
     double data = 0.0, penalty = 0.0, linear = 0.0, slope = 0.0, length = 0.0;
     const pass_sums sums = sum_chunks(&p, gradient_out);
 
+    if (measures)
+        *lengths = (privlr_lengths){rows, factor * sums.lengths.square_sum, sums.lengths.longest};
     for (int64_t k = 0; with & PRIVLR_WITH_HESSIAN && k < size * size; k++)
         work->hessian[k] *= factor;
     for (int64_t j = 0; j < size; j++) {
@@ -285,7 +308,7 @@ privlr_pass privlr_objective_evaluate(const privlr_objective *f, privlr_workspac
     const double spread = sums.squares - data / (double)blocks;
     const double unseen = 1.0 - (double)blocks / (double)all;
     /* Rounding errors of margins and products wander, and grow with the usual margin. */
-    const double mean_square = f->X.square_sum / (double)f->X.n_rows;
+    const double mean_square = lengths->square_sum / (double)f->X.n_rows;
     const double margin = sqrt(length * mean_square / (double)size);
     return (privlr_pass){
         .value =
@@ -295,6 +318,6 @@ privlr_pass privlr_objective_evaluate(const privlr_objective *f, privlr_workspac
                      : 0.0,
         .rounding = factor * sqrt(sums.slopes * mean_square) * (1.0 + margin) +
                     f->ridge * sqrt(penalty) + sqrt(linear),
-        .haze = sqrt(f->X.square_sum) * margin,
+        .haze = sqrt(lengths->square_sum) * margin,
     };
 }

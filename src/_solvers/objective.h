@@ -62,7 +62,8 @@ enum { PRIVLR_WITH_VALUE = 1, PRIVLR_WITH_HESSIAN = 2 };
  * term scaled up to all rows. The Hessian, of a small objective alone and without the ridge, is
  * left in the workspace. With every = 1 the sum over samples is exact to a block's
  * rounding: blocks are added with compensated sums. This one function decides what a
- * minimiser is worth; everything else only proposes points to it. */
+ * minimiser is worth; everything else only proposes points to it. Over more rows than were ever
+ * looked at, unless rows are short, it finds their lengths, too. */
 privlr_pass privlr_objective_evaluate(const privlr_objective *f, privlr_workspace *work,
                                       int64_t every, int with, const double *w,
                                       double *gradient_out);

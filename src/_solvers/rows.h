@@ -11,6 +11,7 @@
 #ifndef PRIVLR_ROWS_H
 #define PRIVLR_ROWS_H
 
+#include <float.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -57,9 +58,14 @@ void privlr_panels_scale(size_t panels, size_t length, const double *p, const do
 /* Squares of lengths that are safe to work with: the products of such rows do not overflow. */
 #define PRIVLR_LARGEST_SQUARE 1e300
 
+/* No NaN either, nor one that has lost digits. */
+static inline int privlr_square_is_ordinary(double square) {
+    return square >= DBL_MIN && square <= PRIVLR_LARGEST_SQUARE;
+}
+
 /* factor[i] = min(1, most / root) and length[i] = root, or `bound` where that is beyond `most`, for
- * the root of square[i]; n is a multiple of 8. Returns how many squares are below the least normal
- * double, too large, or NaN: those rows call for more care. */
+ * the root of square[i]; n is a multiple of 8. Returns how many squares are not ordinary,
+ * or NaN: those rows call for more care. */
 size_t privlr_rows_factors(size_t n, double most, double bound, const double *square,
                            double *length, double *factor);
 

@@ -1,7 +1,7 @@
 /* A copy of large dense rows in single precision, from which a pass takes half as long. Its
  * objective has a linear term that makes its gradient right at one point, so that a minimiser
  * of it is wrong by a share of the distance from there alone, and the next point can be right
- * to seven more digits. */
+ * to seven more digits. What is known of the rows' lengths holds for those that were copied. */
 #ifndef PRIVLR_SINGLE_H
 #define PRIVLR_SINGLE_H
 

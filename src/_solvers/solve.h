@@ -38,7 +38,7 @@ typedef struct {
  *     PRIVLR_MAX_ITER  10,000 passes did not get there
  * and nothing is written with
  *     PRIVLR_INVALID   an argument is outside its range
- *     PRIVLR_NONFINITE a NaN or an infinity, or a row with a length that is none
+ *     PRIVLR_NONFINITE a NaN or an infinity, or a row longer than 1e153 / n, so that sums overflow
  *     PRIVLR_NO_MEMORY */
 privlr_status privlr_solve(const privlr_blas *blas, int64_t n, int64_t d, const double *X,
                            int64_t row_stride, int64_t col_stride, const double *y,

@@ -83,7 +83,6 @@ cdef class Design:
         cdef const int64_t[::1] index64
         self.owner = X
         self.row_scale = None
-        self.seen = False
         self.n_threads = 1
         self.intercept = intercept
         self.X.n_rows, self.X.n_cols = shape
@@ -92,7 +91,7 @@ cdef class Design:
         self.X.rows = NULL
         self.X.columns = NULL
         self.X.panels = NULL
-        self.X.square_sum = 0.0
+        self.X.lengths = &self.lengths
         self.X.plain_blocks = 1
         if isinstance(X, tuple):
             data, indices, indptr = X
@@ -134,6 +133,7 @@ cdef class Design:
             if rows is not None:
                 self.rows = rows
                 self.X.rows = &rows[0]
+        self.X.plain_blocks = privlr_design_plain_blocks(&self.X)
         self.X.is_float32 = X.dtype == np.float32
         if self.X.is_float32:
             dense32 = X
@@ -152,11 +152,29 @@ cdef class Design:
             return 0
         return size
 
+    cdef bint is_seen(self) noexcept:
+        return self.lengths.n_rows == self.X.n_rows
+
     def longest(self):
         """Length of the longest row after clipping; infinite or NaN if one is not finite."""
-        if not self.seen:
+        if not self.is_seen():
             scan([self])
-        return self.length
+        return self.lengths.longest
+
+    @property
+    def most(self):
+        """Length up to which rows may be worked with, if they are not clipped."""
+        return privlr_design_most(&self.X)
+
+    @property
+    def is_tall(self):
+        """Whether passes over the rows find their lengths as they go."""
+        return bool(privlr_design_is_tall(&self.X))
+
+    @property
+    def parts(self):
+        """X as it was given."""
+        return self.owner
 
     @property
     def is_narrow(self):
@@ -254,7 +272,7 @@ def scan(list designs, bounds=None):
     cdef int64_t k, n = len(designs), total = 0, start
     cdef double[::1] view
     for design in designs:
-        if design.seen or n > 1 and not (
+        if design.is_seen() or n > 1 and not (
                 design.is_narrow and design.owner is first.owner
                 and design.X.rows == first.X.rows and design.X.n_rows == first.X.n_rows):
             raise ValueError("designs must be new, and several narrow and of the same rows")
@@ -292,10 +310,8 @@ def scan(list designs, bounds=None):
             privlr_design_scan(scans, n, members, scratch)
         for k, design in enumerate(designs):
             design.X.row_scale = scans[k].scale_out
-            design.X.square_sum = scans[k].square_sum
             design.X.plain_blocks = scans[k].plain_blocks
-            design.length = scans[k].longest
-            design.seen = True
+            design.lengths = scans[k].lengths
         return [STATUS[scans[k].status] for k in range(n)]
     finally:
         if team is not None:

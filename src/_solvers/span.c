@@ -25,7 +25,7 @@ static const double ENOUGH = 0.4;
 
 int privlr_span_is_apt(const privlr_objective *f) {
     const privlr_design *X = &f->X;
-    const double coupling = X->square_sum / ((double)X->n_rows * f->ridge);
+    const double coupling = X->lengths->square_sum / ((double)X->n_rows * f->ridge);
     int64_t most = X->index_bits ? SPARSE_ENTRIES : DENSE_ENTRIES;
     /* With a small ridge the steps are many, and a search along a line is often worth it. */
     if (coupling > 1.0 && X->n_entries <= CACHED_ENTRIES)
@@ -137,7 +137,7 @@ privlr_status privlr_span_descent(const privlr_objective *f, double tolerance, d
     const privlr_metric none = {0};
     privlr_pairs pairs = {
         .n = 2 * n, .in_span = 1, .s = pairs_memory, .y = pairs_memory + 2 * PRIVLR_PAIRS * n};
-    pairs.scale = 1.0 / (f->ridge + 0.25 * f->X.square_sum / (double)n);
+    pairs.scale = 1.0 / (f->ridge + 0.25 * f->X.lengths->square_sum / (double)n);
 
     memset(s.here, 0, (size_t)(2 * n) * sizeof *s.here);
     if (f->prior || f->linear) {

@@ -29,17 +29,18 @@ static privlr_status check(const privlr_objective *f, double tolerance) {
                : PRIVLR_NONFINITE;
 }
 
-/* What every pass needs to know of the rows. */
+/* Finds the lengths of rows that passes do not find. */
 static privlr_status look(privlr_design *X) {
+    if (privlr_design_is_tall(X))
+        return PRIVLR_OK;
     double *scratch = malloc(privlr_design_scratch(X) * sizeof *scratch);
     if (!scratch)
         return PRIVLR_NO_MEMORY;
     privlr_scan scan[1 + PRIVLR_SCAN_PARTS] = {{.X = X}};
     privlr_design_scan(scan, 1, NULL, scratch);
     free(scratch);
-    X->square_sum = scan->square_sum;
-    X->plain_blocks = scan->plain_blocks;
-    return isfinite(scan->square_sum) ? PRIVLR_OK : PRIVLR_NONFINITE;
+    *X->lengths = scan->lengths;
+    return scan->lengths.longest <= privlr_design_most(X) ? PRIVLR_OK : PRIVLR_NONFINITE;
 }
 
 privlr_status privlr_solve(const privlr_blas *blas, int64_t n, int64_t d, const double *X,
@@ -47,13 +48,15 @@ privlr_status privlr_solve(const privlr_blas *blas, int64_t n, int64_t d, const 
                            const double *sample_weight, const double *offset, const double *prior,
                            double ridge, int loss, double tolerance, double *coef_out,
                            double *gradient_norm_out, double *passes_out) {
+    privlr_lengths lengths = {0};
     privlr_objective f = {
         .X = {.n_rows = n,
               .n_cols = d,
               .values = X,
               .row_stride = row_stride,
               .col_stride = col_stride,
-              .n_entries = n * d},
+              .n_entries = n * d,
+              .lengths = &lengths},
         .y = y,
         .sample_weight = sample_weight,
         .offset = offset,
@@ -63,8 +66,10 @@ privlr_status privlr_solve(const privlr_blas *blas, int64_t n, int64_t d, const 
         .ridge = ridge,
     };
     privlr_status status = check(&f, tolerance);
-    if (status == PRIVLR_OK)
+    if (status == PRIVLR_OK) {
+        f.X.plain_blocks = privlr_design_plain_blocks(&f.X);
         status = look(&f.X);
+    }
     if (status != PRIVLR_OK)
         return status;
     privlr_metric metric = {.width = d};
@@ -76,7 +81,9 @@ privlr_status privlr_solve(const privlr_blas *blas, int64_t n, int64_t d, const 
         status = privlr_metric_init(&metric, &f);
     if (status == PRIVLR_OK)
         status = privlr_minimize(&f, blas, NULL, &options, &metric, w, &progress);
-    if (status != PRIVLR_NO_MEMORY) {
+    if (status == PRIVLR_EXTREME)
+        status = PRIVLR_NONFINITE;
+    if (status != PRIVLR_NO_MEMORY && status != PRIVLR_NONFINITE) {
         memcpy(coef_out, w, (size_t)d * sizeof *w);
         if (gradient_norm_out)
             *gradient_norm_out = progress.gradient_norm;

@@ -18,17 +18,17 @@ from privlr.exceptions import InvalidParameterError
 
 __all__ = [
     "finite_rows",
+    "longest_row",
     "make_design",
     "make_designs",
     "thread_count",
     "thread_map",
     "well_formed",
+    "wrap",
 ]
 
 #: Rows beyond 1e150 (EXTREME_LENGTH in design.c) are brought to this length before clipping.
 SAFE_LENGTH = 1e120
-#: Lengths of the rows together beyond which the square of a gradient could overflow.
-EXTREME_SUM = 1e153
 #: Entries of X (a sparse one counts for four) below which a thread costs more than it saves.
 THREADED_WORK = 1_000_000
 MAX_THREADS = 64
@@ -140,6 +140,60 @@ def _native_dense(X: Any) -> Any:
     return X
 
 
+def wrap(X: Any, *, intercept: float = 0.0, n_jobs: int | None = None) -> kernels.Design:
+    """Wrap a matrix for the kernels without a look at its rows.
+
+    Parameters
+    ----------
+    X : ndarray or scipy.sparse matrix/array of shape (n, d)
+        Rows.
+    intercept : float, default=0.0
+        As in :func:`make_design`.
+    n_jobs : int or None, default=None
+        As in :func:`make_design`.
+
+    Returns
+    -------
+    Design
+        What a solve without clipping reads; :func:`longest_row` judges the rows then.
+    """
+    parts = _native_csr(X) if sp.issparse(X) else _native_dense(X)
+    design = kernels.Design(parts, (int(X.shape[0]), int(X.shape[1])), intercept)
+    design.n_threads = thread_count(n_jobs) if design.work >= THREADED_WORK else 1
+    return design
+
+
+def _check_finite(design: kernels.Design) -> None:
+    check_finite(design.parts[0] if isinstance(design.parts, tuple) else design.parts)
+
+
+def longest_row(design: kernels.Design) -> float:
+    """Tell the length of the longest row, by a look at all unless a solve has found it.
+
+    Parameters
+    ----------
+    design : Design
+        Not clipped.
+
+    Returns
+    -------
+    float
+        The length.
+
+    Raises
+    ------
+    InvalidParameterError
+        A row holds a NaN or an infinity, or is longer than 1e153 over the number of rows, with
+        which squares would overflow.
+    """
+    longest = design.longest()
+    if not math.isfinite(longest):
+        _check_finite(design)
+    if not longest <= design.most:
+        raise InvalidParameterError("X", f"rows of length at most {design.most:.3g}", longest)
+    return longest
+
+
 def make_design(
     X: Any,
     *,
@@ -174,24 +228,14 @@ def make_design(
         X holds a NaN or an infinity, or (without `data_norm`) a row longer than 1e153 over
         the number of rows, with which squares would overflow.
     """
-    parts = _native_csr(X) if sp.issparse(X) else _native_dense(X)
-    values = parts[0] if isinstance(parts, tuple) else parts
-    shape = (int(X.shape[0]), int(X.shape[1]))
-    design = kernels.Design(parts, shape, intercept)
-    threads = thread_count(n_jobs) if design.work >= THREADED_WORK else 1
-    design.n_threads = threads
+    design = wrap(X, intercept=intercept, n_jobs=n_jobs)
     if data_norm is None:
-        longest = design.longest()
-        if not math.isfinite(longest):
-            check_finite(values)
-        # Squares of sums over the rows have to be doubles.
-        most = EXTREME_SUM / shape[0]
-        if not longest <= most:
-            raise InvalidParameterError("X", f"rows of length at most {most:.3g}", longest)
+        longest_row(design)
     else:
+        parts, shape, threads = design.parts, design.shape, design.n_threads
         (status,) = kernels.scan([design], [data_norm])
         if status == "nonfinite":
-            check_finite(values)
+            _check_finite(design)
         if status == "extreme":
             # Products with such rows overflow before their factors can act on them. They
             # alone are scaled, in a copy, so that no row's fate depends on another row; to a

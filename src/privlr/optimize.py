@@ -14,7 +14,7 @@ from privlr._numeric import numeric
 from privlr._solvers import loss, prox, sharing
 from privlr._solvers import solve as kernels
 from privlr._validation import check_n_jobs, check_positive
-from privlr.design import make_design, thread_map
+from privlr.design import longest_row, thread_map, wrap
 from privlr.exceptions import InvalidParameterError
 from privlr.objective import Accuracy, Problem
 
@@ -282,7 +282,9 @@ def _problem(
     if weights is not None and (weights < 0).any():
         raise InvalidParameterError("sample_weight", "not negative", weights.min())
     center = _vector(prior_mean, "prior_mean", (d,))
-    design = make_design(X, n_jobs=n_jobs)
+    design = wrap(X, n_jobs=n_jobs)
+    if not design.is_tall:
+        longest_row(design)
     return Problem(
         design,
         labels,
@@ -308,7 +310,7 @@ def _certified(
         n,
         d,
         1,
-        design.longest(),
+        longest_row(design),
         1.0 if weights is None else float(weights.max()),
         0.0 if offset is None else float(np.abs(offset).max()),
     )

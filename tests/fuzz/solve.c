@@ -124,14 +124,14 @@ static void solve_design(privlr_design X, double bound, privlr_objective f, doub
     REQUIRE(scratch);
     privlr_design_scan(scan, 1, NULL, scratch);
     free(scratch);
-    if (scan->status != PRIVLR_OK || !isfinite(scan->square_sum))
+    if (scan->status != PRIVLR_OK || !isfinite(scan->lengths.square_sum))
         return;
     for (int64_t i = 0; X.panels && i < (X.n_rows + 7) / 8 * 8 * privlr_design_width(&X); i++)
-        REQUIRE(fabs(X.panels[i]) <= scan->longest);
+        REQUIRE(fabs(X.panels[i]) <= scan->lengths.longest);
     X.row_scale = bound > 0.0 ? scale : NULL;
-    X.square_sum = scan->square_sum;
+    X.lengths = &scan->lengths;
     X.plain_blocks = scan->plain_blocks;
-    REQUIRE(bound == 0.0 || scan->longest <= bound);
+    REQUIRE(bound == 0.0 || scan->lengths.longest <= bound);
     f.X = X;
 
     privlr_metric metric;

@@ -29,6 +29,10 @@ cdef extern from "minimize.h" nogil:
         PRIVLR_INVALID
         PRIVLR_INTERRUPTED
 
+    ctypedef struct privlr_lengths:
+        int64_t n_rows
+        double longest
+
     ctypedef struct privlr_design:
         int64_t n_rows
         int64_t n_cols
@@ -45,7 +49,7 @@ cdef extern from "minimize.h" nogil:
         const double *row_scale
         double intercept
         double *panels
-        double square_sum
+        privlr_lengths *lengths
         int64_t plain_blocks
 
     ctypedef struct privlr_view:
@@ -56,15 +60,16 @@ cdef extern from "minimize.h" nogil:
         double bound
         double *scale_out
         privlr_status status
-        double longest
-        double square_sum
-        int64_t bad_row
+        privlr_lengths lengths
         int64_t plain_blocks
 
     enum: PRIVLR_NARROW
 
     int64_t privlr_design_width(const privlr_design *X)
     int privlr_design_is_narrow(const privlr_design *X)
+    int privlr_design_is_tall(const privlr_design *X)
+    double privlr_design_most(const privlr_design *X)
+    int64_t privlr_design_plain_blocks(const privlr_design *X)
     int64_t privlr_design_block(const privlr_design *X)
     size_t privlr_design_scratch(const privlr_design *X)
     privlr_view privlr_design_view(const privlr_design *X, int64_t first, int64_t count,
@@ -170,6 +175,6 @@ cdef class Design:
     cdef readonly object row_scale
     cdef readonly double intercept
     cdef public int n_threads
-    cdef double length
-    cdef bint seen
+    cdef privlr_lengths lengths
+    cdef bint is_seen(self) noexcept
     cdef int64_t panel_size(self) noexcept
