@@ -21,6 +21,7 @@ privlr_status privlr_workspace_init(privlr_workspace *work, const privlr_objecti
     const int64_t affordable = min_int(CHUNK_DOUBLES / (int64_t)(2 * size), CHUNKS_MAX);
     const int64_t useful = f->X.n_rows / ((int64_t)rows * CHUNK_BLOCKS);
     work->team = team;
+    work->backwards = 0;
     work->n_chunks = min_int(affordable, useful < CHUNKS_MIN ? CHUNKS_MIN : useful);
     work->n_chunks = work->n_chunks < 1 ? 1 : work->n_chunks;
     const size_t hessian = privlr_objective_is_small(f) ? size * size : 0;
@@ -221,8 +222,14 @@ static void sum_chunk(const pass *p, int64_t chunk, int member, double *sum) {
     slopes[2] = known.longest;
 }
 
-static void run_chunk(void *context, int64_t chunk, int member) {
+/* The chunk that a pass adds k-th. */
+static int64_t chunk_at(const pass *p, int64_t k) {
+    return p->work->backwards ? p->chunks - 1 - k : k;
+}
+
+static void run_chunk(void *context, int64_t k, int member) {
     const pass *p = context;
+    const int64_t chunk = chunk_at(p, k);
     sum_chunk(p, chunk, member, p->work->chunks + (size_t)chunk * p->work->chunk);
 }
 
@@ -231,7 +238,7 @@ typedef struct {
     privlr_lengths lengths;
 } pass_sums;
 
-/* Adds the chunks in their order. */
+/* Adds the chunks in one order or the other, and turns that round. */
 static pass_sums sum_chunks(pass *p, double *gradient_out) {
     privlr_workspace *work = p->work;
     const int64_t size = privlr_objective_size(p->f);
@@ -241,11 +248,12 @@ static pass_sums sum_chunks(pass *p, double *gradient_out) {
     memset(work->hessian, 0, (size_t)hessian * sizeof *work->hessian);
     if (work->team)
         privlr_team_run(work->team, run_chunk, p, p->chunks);
-    for (int64_t c = 0; c < p->chunks; c++) {
+    for (int64_t k = 0; k < p->chunks; k++) {
+        const int64_t c = chunk_at(p, k);
         const double *sum = work->chunks + (work->team ? (size_t)c * work->chunk : 0);
         if (!work->team)
             sum_chunk(p, c, 0, work->chunks);
-        if (c == 0) {
+        if (k == 0) {
             memcpy(gradient_out, sum, (size_t)size * sizeof *sum);
             memcpy(carry, sum + size, (size_t)size * sizeof *sum);
         } else {
@@ -259,9 +267,10 @@ static pass_sums sum_chunks(pass *p, double *gradient_out) {
         total.slopes += sum[2 * size + 3];
         privlr_lengths_add(&total.lengths,
                            &(privlr_lengths){0, sum[2 * size + 4], sum[2 * size + 5]});
-        for (int64_t k = 0; k < hessian; k++)
-            work->hessian[k] += sum[2 * size + 6 + k];
+        for (int64_t j = 0; j < hessian; j++)
+            work->hessian[j] += sum[2 * size + 6 + j];
     }
+    work->backwards = !work->backwards;
     for (int64_t j = 0; j < size; j++)
         gradient_out[j] += carry[j];
     total.value += value_carry;

@@ -41,6 +41,7 @@ typedef struct {
     size_t chunk, member; /* doubles that one of each has below */
     double *carry, *chunks, *members, *memory;
     double *hessian; /* of a small objective: upper triangle, column-major; see evaluate */
+    int backwards;   /* the next pass begins with the rows that this one leaves in the cache */
 } privlr_workspace;
 
 privlr_status privlr_workspace_init(privlr_workspace *work, const privlr_objective *f,
