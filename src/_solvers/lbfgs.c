@@ -189,10 +189,12 @@ static int newton_pays(const solver *s, double rate) {
     return privlr_metric_cost(s->f, 1) - 1.0 + digits / -log(NEWTON_RATE) < digits / -log(rate);
 }
 
-/* On to the next sample, much larger where a Newton step makes up for that. */
+/* On to the next sample, much larger where one step makes up for that easily: Newton's, or one
+ * that shrinks the norm as the last did. */
 static void look_at_more(solver *s, double rate) {
     const int newton = newton_pays(s, rate);
-    const int64_t growth = newton ? SAMPLE_GROWTH * SAMPLE_GROWTH : SAMPLE_GROWTH;
+    const int far = newton || rate * SAMPLE_GROWTH * SAMPLE_GROWTH < SAMPLE_ACCURACY;
+    const int64_t growth = far ? SAMPLE_GROWTH * SAMPLE_GROWTH : SAMPLE_GROWTH;
     s->every = s->every > growth ? s->every / growth : 1;
     if (s->every > 1 || !newton) {
         evaluate(s, &s->here);
