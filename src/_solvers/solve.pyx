@@ -5,6 +5,7 @@ import threading
 
 import numpy as np
 
+from libc.math cimport fabs
 from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport free, malloc
 
@@ -333,6 +334,14 @@ cdef int interrupted() noexcept nogil:
 
 cdef int raise_from_handler() except -1:
     return -1  # the exception is set
+
+
+def are_signs(const double[::1] y):
+    """Whether all are -1 or +1."""
+    cdef int64_t i, wrong = 0
+    for i in range(y.shape[0]):
+        wrong += fabs(y[i]) != 1.0
+    return wrong == 0
 
 
 cdef class Metric:

@@ -239,17 +239,22 @@ def minimize_many(
     return thread_map(_one, range(len(given)), n_jobs)
 
 
-def _vector(
-    value: ArrayLike | None, name: str, shape: tuple[int, ...]
-) -> NDArray[np.float64] | None:
-    if value is None:
-        return None
+def _array(value: ArrayLike, name: str, shape: tuple[int, ...]) -> NDArray[np.float64]:
     try:
         array = np.ascontiguousarray(value, dtype=np.float64)
     except (TypeError, ValueError):
         raise InvalidParameterError(name, "numeric", value) from None
     if array.shape != shape:
         raise InvalidParameterError(name, f"of shape {shape}", array.shape)
+    return array
+
+
+def _vector(
+    value: ArrayLike | None, name: str, shape: tuple[int, ...]
+) -> NDArray[np.float64] | None:
+    if value is None:
+        return None
+    array = _array(value, name, shape)
     if np.count_nonzero(np.isfinite(array)) < array.size:  # all() takes four times as long
         raise InvalidParameterError(name, "finite", "NaN or infinity")
     return array
@@ -274,9 +279,9 @@ def _problem(
     if X.ndim != 2 or min(X.shape) == 0:
         raise InvalidParameterError("X", "a matrix with at least one row and one column", X.shape)
     n, d = X.shape
-    labels = _vector(y, "y", (n,))
-    assert labels is not None
-    if np.count_nonzero(np.abs(labels) == 1.0) < n:
+    labels = _array(y, "y", (n,))
+    if not kernels.are_signs(labels):
+        _vector(labels, "y", (n,))  # a NaN has a complaint of its own
         raise InvalidParameterError("y", "-1 or +1", np.unique(labels)[:5])
     weights = _vector(sample_weight, "sample_weight", (n,))
     if weights is not None and (weights < 0).any():
