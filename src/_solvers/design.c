@@ -19,7 +19,10 @@ enum {
     STEP_BYTES = 7168, /* a fraction of a small first-level cache, or of half of one */
     STEP_CACHED = 32,  /* rows, where all are in a cache: more of them share a call */
     CACHED_ENTRIES = 1 << 21,
-    FETCH_ROWS = 32 /* from a step to the rows that are fetched meanwhile */
+    FETCH_ROWS = 32, /* from a step to the rows that are fetched meanwhile */
+    SCAN_ROWS = 16,
+    SCAN_COLUMNS = 64,
+    SOON = 2 /* steps of a scan */
 };
 
 /* Beyond this length, the root of PRIVLR_LARGEST_SQUARE, a product of a row with plausible
@@ -109,22 +112,22 @@ static void find_rows(const privlr_design *X, int64_t first, int64_t count, int6
         start[i] = start[0];
 }
 
-/* Rows of a narrow design and their constants, unscaled, side by side in panels of eight, and the
- * squares of their lengths; start and square have room for count rounded up to 8. */
-static void cut_panels(const privlr_design *X, const int64_t *start, int64_t count, double *panels,
-                       double *square) {
-    const size_t length = (size_t)X->n_cols;
+/* `length` columns of the matrix that X is part of, unscaled, in panels of eight rows that have
+ * room for `width`. */
+static void cut_panels(const privlr_design *X, const int64_t *columns, int64_t length,
+                       const int64_t *start, int64_t count, int64_t width, double *panels) {
     if (X->is_float32)
-        privlr_panels_single_cut(panels_of(count), length, X->values, start, X->columns,
-                                 (ptrdiff_t)X->col_stride, X->intercept, panels, square);
+        privlr_panels_single_cut(panels_of(count), (size_t)length, X->values, start, columns,
+                                 (ptrdiff_t)X->col_stride, (size_t)width, panels);
     else
-        privlr_panels_cut(panels_of(count), length, X->values, start, X->columns,
-                          (ptrdiff_t)X->col_stride, X->intercept, panels, square);
-    const int64_t width = privlr_design_width(X), rest = count % LANES;
-    panels += (count - rest) * width;
-    for (int64_t j = 0; rest && j < width; j++)
-        for (int64_t k = rest; k < LANES; k++)
-            panels[j * LANES + k] = 0.0;
+        privlr_panels_cut(panels_of(count), (size_t)length, X->values, start, columns,
+                          (ptrdiff_t)X->col_stride, (size_t)width, panels);
+}
+
+/* With zeros, to whole panels. */
+static void fill_up(double *c, int64_t count) {
+    for (int64_t i = count; i % LANES; i++)
+        c[i] = 0.0;
 }
 
 privlr_view privlr_design_view(const privlr_design *X, int64_t first, int64_t count,
@@ -138,15 +141,17 @@ privlr_view privlr_design_view(const privlr_design *X, int64_t first, int64_t co
         if (X->panels) {
             view.x = X->panels + first * privlr_design_width(X);
         } else {
+            const int64_t width = privlr_design_width(X);
             int64_t start[NARROW_BLOCK];
-            double square[NARROW_BLOCK];
             find_rows(X, first, count, start);
-            cut_panels(X, start, count, scratch, square);
-            if (X->row_scale) {
-                double factor[NARROW_BLOCK] = {0.0};
-                memcpy(factor, X->row_scale + first, (size_t)count * sizeof *factor);
-                privlr_panels_scale(panels_of(count), (size_t)privlr_design_width(X), scratch,
-                                    factor, 0, scratch);
+            cut_panels(X, X->columns, X->n_cols, start, count, width, scratch);
+            if (X->row_scale || X->intercept != 0.0 || count % LANES) {
+                double factor[NARROW_BLOCK];
+                for (int64_t i = 0; i < count; i++)
+                    factor[i] = X->row_scale ? X->row_scale[first + i] : 1.0;
+                fill_up(factor, count);
+                privlr_panels_scale(panels_of(count), (size_t)X->n_cols, scratch, (size_t)width,
+                                    X->intercept, factor, 0, scratch);
             }
         }
     } else if (X->col_stride == 1 || X->row_stride == 1) {
@@ -231,12 +236,6 @@ void privlr_design_dots(const privlr_design *X, const privlr_view *view, const d
         privlr_csr_dots(&csr, view->first, view->count, w, out);
     }
     finish_dots(X, view->first, view->count, w, out);
-}
-
-/* With zeros, to whole panels. */
-static void fill_up(double *c, int64_t count) {
-    for (int64_t i = count; i % LANES; i++)
-        c[i] = 0.0;
 }
 
 void privlr_design_sums(const privlr_design *X, const privlr_view *view, double *c, double *out) {
@@ -458,36 +457,30 @@ static void add_lengths(privlr_lengths *known, int64_t n, const double *length) 
         known->longest = NAN;
 }
 
-static void scan_rows(privlr_scan *scan, const int64_t *start, int64_t first, int64_t count,
-                      double *scratch) {
+/* Of rows with such squares; those of a narrow design are cut, and have the first columns of panels
+ * that are `cut_width` columns wide. */
+static void scan_rows(privlr_scan *scan, int64_t first, int64_t count, const double *square,
+                      const double *cut, int64_t cut_width) {
     const privlr_design *X = scan->X;
     const int64_t width = privlr_design_width(X), padded = (int64_t)panels_of(count) * LANES;
     /* The computed length has a relative error below (width + 4)/2 units, the
      * quotient one more; twice that covers the rounding of the margin itself. */
     const double slack = 1.0 - (double)(width + 8) * DBL_EPSILON;
     const double accept = scan->scale_out ? scan->bound * slack : INFINITY;
-    double square[BLOCK_MAX], length[BLOCK_MAX], factor[BLOCK_MAX];
-    if (privlr_design_is_narrow(X)) {
-        cut_panels(X, start, count, scratch, square);
-    } else {
-        const privlr_view view = privlr_design_view(X, first, count, scratch);
-        row_squares(X, &view, first, count, square);
-    }
-    for (int64_t i = count; i < padded; i++)
-        square[i] = 1.0;
+    double length[BLOCK_MAX], factor[BLOCK_MAX];
     if (privlr_rows_factors((size_t)padded, accept, scan->bound, square, length, factor))
         for (int64_t i = 0; i < count; i++)
             if (!privlr_square_is_ordinary(square[i]) &&
                 !measure_carefully(scan, first + i, accept, length + i, factor + i))
                 return;
-    for (int64_t i = count; i < padded; i++)
-        length[i] = 0.0;
+    fill_up(length, count);
     add_lengths(&scan->lengths, padded, length);
     if (scan->scale_out)
         memcpy(scan->scale_out + first, factor, (size_t)count * sizeof *factor);
+    fill_up(factor, count);
     if (X->panels)
-        privlr_panels_scale(panels_of(count), (size_t)width, scratch, factor, scan->away,
-                            X->panels + first * width);
+        privlr_panels_scale(panels_of(count), (size_t)X->n_cols, cut, (size_t)cut_width,
+                            X->intercept, factor, scan->away, X->panels + first * width);
 }
 
 /* Asks for whole rows of the matrix that designs are cut from, if they use `columns` of it and
@@ -504,34 +497,74 @@ prefetch_rows(const privlr_design *X, int64_t columns, int64_t first, int64_t en
 
 typedef struct {
     privlr_scan *scans; /* n_scans as they begin, then those of each part */
-    int64_t n_scans, columns, blocks, parts;
+    int64_t n_scans, blocks, parts;
+    int64_t n_cols; /* of all designs together */
+    const int64_t *columns;
     double *scratch;
     size_t scratch_size;
 } scan_job;
 
+/* Rows of several designs are cut a few at a time, so that each design finds its columns in the
+ * first-level cache; more of a matrix that is stored by column. */
+static int64_t scan_step(const privlr_design *X, int64_t n_scans) {
+    return n_scans == 1 ? privlr_design_block(X) : X->col_stride == 1 ? SCAN_ROWS : SCAN_COLUMNS;
+}
+
+/* For each member: squares of every design's rows, and what the rows are cut or copied to. */
+static size_t member_scratch(const privlr_scan *scans, int64_t n_scans, int64_t n_cols) {
+    const privlr_design *X = scans->X;
+    const int64_t step = scan_step(X, n_scans);
+    return (size_t)(n_scans * step) +
+           (n_scans == 1 ? privlr_design_scratch(X) : (size_t)(step * n_cols));
+}
+
+static int64_t columns_of(const privlr_scan *scans, int64_t n_scans) {
+    int64_t n_cols = 0;
+    for (int64_t k = 0; k < n_scans; k++)
+        n_cols += scans[k].X->n_cols;
+    return n_cols;
+}
+
+size_t privlr_design_scan_scratch(const privlr_scan *scans, int64_t n_scans, int64_t members) {
+    const int64_t n_cols = columns_of(scans, n_scans);
+    return (size_t)n_cols + (size_t)members * member_scratch(scans, n_scans, n_cols);
+}
+
 static void scan_part(void *context, int64_t part, int member) {
     const scan_job *job = context;
     const privlr_design *X = job->scans->X;
-    const int64_t block = privlr_design_block(X), n_scans = job->n_scans;
+    const int64_t block = privlr_design_block(X), n_scans = job->n_scans, n_cols = job->n_cols;
     const int64_t last = (part + 1) * job->blocks / job->parts * block;
-    const int64_t end = last < X->n_rows ? last : X->n_rows;
-    /* Several designs share each small block's trip from memory; half a dozen rows of theirs
-     * look to the processor like no stream that it would fetch ahead. */
-    const int64_t step = n_scans > 1 ? NARROW_BLOCK / 2 : block;
+    const int64_t end = last < X->n_rows ? last : X->n_rows, step = scan_step(X, n_scans);
+    double *squares = job->scratch + (size_t)member * job->scratch_size;
+    double *rows = squares + n_scans * step;
     privlr_scan *scans = job->scans + (part + 1) * n_scans;
     memcpy(scans, job->scans, (size_t)n_scans * sizeof *scans);
     for (int64_t first = part * job->blocks / job->parts * block; first < end; first += step) {
-        const int64_t next = first + step, count = next < end ? step : end - first;
-        int64_t start[NARROW_BLOCK];
-        if (privlr_design_is_narrow(X))
+        const int64_t count = first + step < end ? step : end - first, soon = first + SOON * step;
+        if (privlr_design_is_narrow(X)) {
+            int64_t start[NARROW_BLOCK];
             find_rows(X, first, count, start);
-        for (int64_t k = 0; k < n_scans; k++) {
-            if (n_scans > 1) /* a few at a time: many would be waited for */
-                prefetch_rows(X, job->columns, next + k * step / n_scans,
-                              next + (k + 1) * step / n_scans);
+            cut_panels(X, job->columns, n_cols, start, count, n_cols, rows);
+            const double *cut = rows;
+            for (int64_t k = 0; k < n_scans; cut += scans[k++].X->n_cols * LANES)
+                privlr_panels_squares(panels_of(count), (size_t)scans[k].X->n_cols, cut,
+                                      (size_t)n_cols, scans[k].X->intercept, squares + k * step);
+        } else {
+            const privlr_view view = privlr_design_view(X, first, count, rows);
+            row_squares(X, &view, first, count, squares);
+            for (int64_t i = count; i % LANES; i++)
+                squares[i] = 1.0;
+        }
+        const double *cut = rows;
+        for (int64_t k = 0; k < n_scans; cut += scans[k++].X->n_cols * LANES) {
+            /* Few rows look to the processor like no stream that it would fetch ahead; and a few
+             * at a time, as many would be waited for. */
+            if (n_scans > 1)
+                prefetch_rows(X, n_cols, soon + k * step / n_scans,
+                              soon + (k + 1) * step / n_scans);
             if (scans[k].status != PRIVLR_NONFINITE)
-                scan_rows(scans + k, start, first, count,
-                          job->scratch + (size_t)member * job->scratch_size);
+                scan_rows(scans + k, first, count, squares + k * step, cut, n_cols);
         }
     }
     /* Panels were stored past the caches: others see them after this. */
@@ -565,14 +598,23 @@ static void add_scan(privlr_scan *total, const privlr_scan *part) {
 void privlr_design_scan(privlr_scan *scans, int64_t n_scans, privlr_team *team, double *scratch) {
     const int64_t n_rows = scans->X->n_rows, block = privlr_design_block(scans->X);
     int64_t panels = 0;
-    scan_job job = {scans, n_scans, 0, (n_rows + block - 1) / block, 0, scratch, 0};
+    const int64_t n_cols = columns_of(scans, n_scans);
+    int64_t *columns = n_scans > 1 ? (int64_t *)scratch : NULL;
+    scan_job job = {
+        .scans = scans,
+        .n_scans = n_scans,
+        .blocks = (n_rows + block - 1) / block,
+        .n_cols = n_cols,
+        .columns = columns ? columns : scans->X->columns,
+        .scratch = scratch + n_cols,
+        .scratch_size = member_scratch(scans, n_scans, n_cols),
+    };
     job.parts = job.blocks < PRIVLR_SCAN_PARTS ? job.blocks : PRIVLR_SCAN_PARTS;
     for (privlr_scan *scan = scans; scan < scans + n_scans; scan++) {
         const privlr_design *X = scan->X;
-        const size_t size = privlr_design_scratch(X);
-        job.columns += X->n_cols;
+        for (int64_t j = 0; columns && j < X->n_cols; j++)
+            *columns++ = X->columns[j];
         panels += n_rows * privlr_design_width(X);
-        job.scratch_size = size > job.scratch_size ? size : job.scratch_size;
         *scan = (privlr_scan){X,
                               scan->bound,
                               scan->scale_out,
@@ -584,7 +626,7 @@ void privlr_design_scan(privlr_scan *scans, int64_t n_scans, privlr_team *team, 
         if (X->index_bits && X->intercept == 0.0 &&
             (double)X->n_rows * (double)X->n_cols > 64.0 * (double)X->n_entries) {
             const privlr_csr csr = csr_of(X);
-            if (privlr_csr_fullest_column(&csr, X->n_rows, X->n_cols, (int64_t *)scratch) <=
+            if (privlr_csr_fullest_column(&csr, X->n_rows, X->n_cols, (int64_t *)job.scratch) <=
                 BLOCK_MAX)
                 scan->plain_blocks = X->n_rows;
         }

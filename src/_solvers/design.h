@@ -145,7 +145,9 @@ enum { PRIVLR_SCAN_PARTS = 16 };
  * arithmetic, and fills the panels. PRIVLR_NONFINITE: see bad_row. PRIVLR_EXTREME means that
  * products with some rows could overflow: scale_out is complete, and negative for those. Without
  * scale_out it cannot fail. After the scans there is room for PRIVLR_SCAN_PARTS times as many;
- * scratch is for the one of them that needs most, times the size of the team (or NULL). */
+ * scratch has as many doubles as privlr_design_scan_scratch() says, for the members of the team
+ * (one without). */
+size_t privlr_design_scan_scratch(const privlr_scan *scans, int64_t n_scans, int64_t members);
 void privlr_design_scan(privlr_scan *scans, int64_t n_scans, privlr_team *team, double *scratch);
 
 #endif

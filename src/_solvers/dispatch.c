@@ -32,10 +32,12 @@ typedef struct {
     void (*single_squares)(size_t, size_t, const float *, ptrdiff_t, double *);
     void (*panels_dots)(size_t, size_t, const double *, const double *, double *);
     void (*panels_cut)(size_t, size_t, const double *, const int64_t *, const int64_t *, ptrdiff_t,
-                       double, double *, double *);
+                       size_t, double *);
     void (*panels_single_cut)(size_t, size_t, const float *, const int64_t *, const int64_t *,
-                              ptrdiff_t, double, double *, double *);
-    void (*panels_scale)(size_t, size_t, const double *, const double *, int, double *);
+                              ptrdiff_t, size_t, double *);
+    void (*panels_scale)(size_t, size_t, const double *, size_t, double, const double *, int,
+                         double *);
+    void (*panels_squares)(size_t, size_t, const double *, size_t, double, double *);
     void (*panels_sums)(size_t, size_t, const double *, const double *, double *);
     void (*panels_outer)(size_t, size_t, const double *, const double *, double *);
     void (*chacha20_blocks)(const uint32_t *, uint64_t, uint64_t *);
@@ -61,6 +63,7 @@ typedef struct {
      privlr_panels_cut_##variant,                                                                  \
      privlr_panels_single_cut_##variant,                                                           \
      privlr_panels_scale_##variant,                                                                \
+     privlr_panels_squares_##variant,                                                              \
      privlr_panels_sums_##variant,                                                                 \
      privlr_panels_outer_##variant,                                                                \
      privlr_chacha20_blocks_##variant,                                                             \
@@ -160,20 +163,23 @@ void privlr_panels_dots(size_t panels, size_t length, const double *p, const dou
 }
 
 void privlr_panels_cut(size_t panels, size_t length, const double *x, const int64_t *start,
-                       const int64_t *columns, ptrdiff_t stride, double constant, double *out,
-                       double *square) {
-    chosen->panels_cut(panels, length, x, start, columns, stride, constant, out, square);
+                       const int64_t *columns, ptrdiff_t stride, size_t width, double *out) {
+    chosen->panels_cut(panels, length, x, start, columns, stride, width, out);
 }
 
 void privlr_panels_single_cut(size_t panels, size_t length, const float *x, const int64_t *start,
-                              const int64_t *columns, ptrdiff_t stride, double constant,
-                              double *out, double *square) {
-    chosen->panels_single_cut(panels, length, x, start, columns, stride, constant, out, square);
+                              const int64_t *columns, ptrdiff_t stride, size_t width, double *out) {
+    chosen->panels_single_cut(panels, length, x, start, columns, stride, width, out);
 }
 
-void privlr_panels_scale(size_t panels, size_t length, const double *p, const double *factor,
-                         int away, double *out) {
-    chosen->panels_scale(panels, length, p, factor, away, out);
+void privlr_panels_scale(size_t panels, size_t length, const double *p, size_t width,
+                         double constant, const double *factor, int away, double *out) {
+    chosen->panels_scale(panels, length, p, width, constant, factor, away, out);
+}
+
+void privlr_panels_squares(size_t panels, size_t length, const double *p, size_t width,
+                           double constant, double *out) {
+    chosen->panels_squares(panels, length, p, width, constant, out);
 }
 
 void privlr_panels_sums(size_t panels, size_t length, const double *p, const double *c,

@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "rows.h"
+
 #define PRIVLR_DECLARE_KERNELS(variant)                                                            \
     double privlr_logistic_evaluate_##variant(size_t n, int loss, const double *raw_prediction,    \
                                               const double *y, const double *sample_weight,        \
@@ -33,14 +35,17 @@
                                               ptrdiff_t stride, double *out);                      \
     void privlr_panels_dots_##variant(size_t panels, size_t length, const double *p,               \
                                       const double *w, double *out);                               \
-    void privlr_panels_cut_##variant(                                                              \
-        size_t panels, size_t length, const double *x, const int64_t *start,                       \
-        const int64_t *columns, ptrdiff_t stride, double constant, double *out, double *square);   \
-    void privlr_panels_single_cut_##variant(                                                       \
-        size_t panels, size_t length, const float *x, const int64_t *start,                        \
-        const int64_t *columns, ptrdiff_t stride, double constant, double *out, double *square);   \
+    void privlr_panels_cut_##variant(size_t panels, size_t length, const double *x,                \
+                                     const int64_t *start, const int64_t *columns,                 \
+                                     ptrdiff_t stride, size_t width, double *out);                 \
+    void privlr_panels_single_cut_##variant(size_t panels, size_t length, const float *x,          \
+                                            const int64_t *start, const int64_t *columns,          \
+                                            ptrdiff_t stride, size_t width, double *out);          \
     void privlr_panels_scale_##variant(size_t panels, size_t length, const double *p,              \
-                                       const double *factor, int away, double *out);               \
+                                       size_t width, double constant, const double *factor,        \
+                                       int away, double *out);                                     \
+    void privlr_panels_squares_##variant(size_t panels, size_t length, const double *p,            \
+                                         size_t width, double constant, double *out);              \
     void privlr_panels_sums_##variant(size_t panels, size_t length, const double *p,               \
                                       const double *c, double *out);                               \
     void privlr_panels_outer_##variant(size_t panels, size_t length, const double *p,              \

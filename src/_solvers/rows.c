@@ -176,42 +176,51 @@ void PRIVLR_KERNEL(privlr_panels_dots)(size_t panels, size_t length, const doubl
 
 #define DEFINE_CUT(name, type)                                                                     \
     void PRIVLR_KERNEL(name)(size_t panels, size_t length, const type *x, const int64_t *start,    \
-                             const int64_t *columns, ptrdiff_t stride, double constant,            \
-                             double *out, double *square) {                                        \
-        for (; panels > 0; panels--, start += PRIVLR_LANES, square += PRIVLR_LANES) {              \
+                             const int64_t *columns, ptrdiff_t stride, size_t width,               \
+                             double *out) {                                                        \
+        for (; panels > 0; panels--, start += PRIVLR_LANES, out += width * PRIVLR_LANES) {         \
             const type *row[PRIVLR_LANES];                                                         \
             for (int k = 0; k < PRIVLR_LANES; k++)                                                 \
                 row[k] = x + start[k];                                                             \
-            lanes sum = lanes_zero();                                                              \
-            for (size_t j = 0; j < length; j++, out += PRIVLR_LANES) {                             \
+            for (size_t j = 0; j < length; j++) {                                                  \
                 const ptrdiff_t at = (columns ? (ptrdiff_t)columns[j] : (ptrdiff_t)j) * stride;    \
                 const lanes column = ELEMENTS(row, at);                                            \
-                lanes_store(out, column);                                                          \
-                sum = lanes_add(sum, lanes_multiply(column, column));                              \
+                lanes_store(out + j * PRIVLR_LANES, column);                                       \
             }                                                                                      \
-            if (constant != 0.0) {                                                                 \
-                const lanes column = lanes_fill(constant);                                         \
-                lanes_store(out, column);                                                          \
-                sum = lanes_add(sum, lanes_multiply(column, column));                              \
-                out += PRIVLR_LANES;                                                               \
-            }                                                                                      \
-            lanes_store(square, sum);                                                              \
         }                                                                                          \
     }
 DEFINE_CUT(privlr_panels_cut, double)
 DEFINE_CUT(privlr_panels_single_cut, float)
 
-void PRIVLR_KERNEL(privlr_panels_scale)(size_t panels, size_t length, const double *p,
-                                        const double *factor, int away, double *out) {
+void PRIVLR_KERNEL(privlr_panels_squares)(size_t panels, size_t length, const double *p,
+                                          size_t width, double constant, double *out) {
+    const lanes of_constant = lanes_fill(constant * constant);
+    for (; panels > 0; panels--, p += width * PRIVLR_LANES, out += PRIVLR_LANES) {
+        lanes sum = lanes_zero();
+        for (size_t j = 0; j < length; j++) {
+            const lanes column = lanes_load(p + j * PRIVLR_LANES);
+            sum = lanes_add(sum, lanes_multiply(column, column));
+        }
+        lanes_store(out, lanes_add(sum, of_constant));
+    }
+}
+
+void PRIVLR_KERNEL(privlr_panels_scale)(size_t panels, size_t length, const double *p, size_t width,
+                                        double constant, const double *factor, int away,
+                                        double *out) {
     const int apt = away && (uintptr_t)out % (PRIVLR_LANES * sizeof *out) == 0;
-    for (; panels > 0; panels--, factor += PRIVLR_LANES) {
+    for (; panels > 0; panels--, p += width * PRIVLR_LANES, factor += PRIVLR_LANES) {
         const lanes f = lanes_load(factor);
-        for (size_t j = 0; j < length; j++, p += PRIVLR_LANES, out += PRIVLR_LANES) {
-            const lanes scaled = lanes_multiply(lanes_load(p), f);
+        for (size_t j = 0; j < length; j++, out += PRIVLR_LANES) {
+            const lanes scaled = lanes_multiply(lanes_load(p + j * PRIVLR_LANES), f);
             if (apt)
                 lanes_stream(out, scaled);
             else
                 lanes_store(out, scaled);
+        }
+        if (constant != 0.0) {
+            lanes_store(out, lanes_scale(f, constant));
+            out += PRIVLR_LANES;
         }
     }
 }

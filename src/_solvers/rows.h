@@ -41,19 +41,23 @@ void privlr_panels_dots(size_t panels, size_t length, const double *p, const dou
 void privlr_panels_sums(size_t panels, size_t length, const double *p, const double *c,
                         double *out);
 
-/* Panels of the rows that begin at x[start[i]] and have an element every `stride`, of which those
- * in `columns` (or NULL: the first `length`) count, followed by the constant unless that is 0;
- * square[i] is the sum of a row's squares. start and square have eight elements a panel. */
+/* The first columns of panels that have room for `width`: rows that begin at x[start[i]] and have
+ * an element every `stride`, of which the `length` in `columns` (or NULL: the first) count. start
+ * has eight elements a panel, as have the arrays of rows below. */
 void privlr_panels_cut(size_t panels, size_t length, const double *x, const int64_t *start,
-                       const int64_t *columns, ptrdiff_t stride, double constant, double *out,
-                       double *square);
+                       const int64_t *columns, ptrdiff_t stride, size_t width, double *out);
 void privlr_panels_single_cut(size_t panels, size_t length, const float *x, const int64_t *start,
-                              const int64_t *columns, ptrdiff_t stride, double constant,
-                              double *out, double *square);
-/* out = p with row i times factor[i]; out may be p, unless they are to go away: past the caches, if
- * out is a multiple of 64 bytes, and seen by other threads after a full fence */
-void privlr_panels_scale(size_t panels, size_t length, const double *p, const double *factor,
-                         int away, double *out);
+                              const int64_t *columns, ptrdiff_t stride, size_t width, double *out);
+
+/* The sums of the squares of the same columns and of the constant */
+void privlr_panels_squares(size_t panels, size_t length, const double *p, size_t width,
+                           double constant, double *out);
+
+/* The first `length` columns of panels that have `width` of them, followed by the constant unless
+ * that is 0, with row i times factor[i]; out may be p, unless they are to go away: past the caches,
+ * if out is a multiple of 64 bytes, and seen by other threads after a full fence */
+void privlr_panels_scale(size_t panels, size_t length, const double *p, size_t width,
+                         double constant, const double *factor, int away, double *out);
 
 /* Squares of lengths that are safe to work with: the products of such rows do not overflow. */
 #define PRIVLR_LARGEST_SQUARE 1e300

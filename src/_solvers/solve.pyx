@@ -6,7 +6,7 @@ import threading
 import numpy as np
 
 from libc.math cimport fabs
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int32_t, int64_t, uint64_t
 from libc.stdlib cimport free, malloc
 
 LOSSES = ("logistic", "capped")
@@ -56,6 +56,15 @@ def csr_form(const csr_index[::1] indices, const csr_index[::1] indptr, int64_t 
     with nogil:
         form = privlr_csr_check(&X, indptr.shape[0] - 1, n_cols, indices.shape[0])
     return FORMS[form]
+
+
+cdef bint exist(const int64_t[::1] places, int64_t size) noexcept:
+    """Whether all of them are from 0 to size - 1."""
+    cdef int64_t i
+    cdef uint64_t largest = 0  # what is negative is larger than any
+    for i in range(places.shape[0]):
+        largest = max(largest, <uint64_t>places[i])
+    return largest < <uint64_t>size
 
 
 cdef class Design:
@@ -126,9 +135,8 @@ cdef class Design:
             n_rows = X.shape[0] if rows is None else rows.shape[0]
             if shape != (n_rows, columns.shape[0]) or not self.is_narrow:
                 raise ValueError("rows and columns must make up a narrow design of this shape")
-            for places, size in ((rows, X.shape[0]), (columns, X.shape[1])):
-                if places is not None and (np.min(places) < 0 or np.max(places) >= size):
-                    raise ValueError("rows and columns must exist")
+            if not (exist(columns, X.shape[1]) and (rows is None or exist(rows, X.shape[0]))):
+                raise ValueError("rows and columns must exist")
             self.columns = columns
             self.X.columns = &columns[0]
             if rows is not None:
@@ -269,7 +277,6 @@ def scan(list designs, bounds=None):
         "converged", "nonfinite" or "extreme" for each; see ``design.h``.
     """
     cdef Design design, first = designs[0]
-    cdef size_t scratch_size = 0
     cdef int64_t k, n = len(designs), total = 0, start
     cdef double[::1] view
     for design in designs:
@@ -277,7 +284,6 @@ def scan(list designs, bounds=None):
                 design.is_narrow and design.owner is first.owner
                 and design.X.rows == first.X.rows and design.X.n_rows == first.X.n_rows):
             raise ValueError("designs must be new, and several narrow and of the same rows")
-        scratch_size = max(scratch_size, privlr_design_scratch(&design.X))
         total += design.panel_size()
     # In one piece of memory, which the system gives in larger pages than it would many; it
     # begins with a cache line.
@@ -286,11 +292,11 @@ def scan(list designs, bounds=None):
     cdef int helpers = first.n_threads - 1
     cdef privlr_scan *scans = <privlr_scan *>malloc(
         n * (1 + PRIVLR_SCAN_PARTS) * sizeof(privlr_scan))
-    cdef double *scratch = <double *>malloc((1 + helpers) * scratch_size * sizeof(double))
+    cdef double *scratch = NULL
     cdef Team team = None
     cdef privlr_team *members = NULL
     try:
-        if scratch == NULL or scans == NULL:
+        if scans == NULL:
             raise MemoryError
         if helpers > 0:
             team = Team(helpers)
@@ -307,6 +313,10 @@ def scan(list designs, bounds=None):
                 design.row_scale = view = np.empty(design.X.n_rows)
                 scans[k].bound = bounds[k]
                 scans[k].scale_out = &view[0]
+        scratch = <double *>malloc(
+            privlr_design_scan_scratch(scans, n, 1 + helpers) * sizeof(double))
+        if scratch == NULL:
+            raise MemoryError
         with nogil:
             privlr_design_scan(scans, n, members, scratch)
         for k, design in enumerate(designs):

@@ -33,10 +33,10 @@ static privlr_status check(const privlr_objective *f, double tolerance) {
 static privlr_status look(privlr_design *X) {
     if (privlr_design_is_tall(X))
         return PRIVLR_OK;
-    double *scratch = malloc(privlr_design_scratch(X) * sizeof *scratch);
+    privlr_scan scan[1 + PRIVLR_SCAN_PARTS] = {{.X = X}};
+    double *scratch = malloc(privlr_design_scan_scratch(scan, 1, 1) * sizeof *scratch);
     if (!scratch)
         return PRIVLR_NO_MEMORY;
-    privlr_scan scan[1 + PRIVLR_SCAN_PARTS] = {{.X = X}};
     privlr_design_scan(scan, 1, NULL, scratch);
     free(scratch);
     *X->lengths = scan->lengths;

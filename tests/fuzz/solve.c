@@ -118,9 +118,9 @@ static void compress(const double *X, int64_t n, int64_t d, sparse *out) {
 static void solve_design(privlr_design X, double bound, privlr_objective f, double tolerance,
                          int use_metric) {
     double w[MOST_COLUMNS + 1] = {0.0}, gradient[MOST_COLUMNS + 1], scale[MOST_ROWS];
-    double *scratch = malloc(privlr_design_scratch(&X) * sizeof *scratch);
     privlr_scan scan[1 + PRIVLR_SCAN_PARTS] = {
         {.X = &X, .bound = bound, .scale_out = bound > 0.0 ? scale : NULL}};
+    double *scratch = malloc(privlr_design_scan_scratch(scan, 1, 1) * sizeof *scratch);
     REQUIRE(scratch);
     privlr_design_scan(scan, 1, NULL, scratch);
     free(scratch);

@@ -82,6 +82,7 @@ cdef extern from "minimize.h" nogil:
     cdef enum:
         PRIVLR_SCAN_PARTS
 
+    size_t privlr_design_scan_scratch(const privlr_scan *scans, int64_t n_scans, int64_t members)
     void privlr_design_scan(privlr_scan *scans, int64_t n_scans, privlr_team *team,
                             double *scratch)
 
