@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "logistic.h"
+#include "rows.h"
 
 /* Chunks of a pass: enough that threads end nearly together, but their sums must not outweigh the
  * rows. */
@@ -61,17 +62,6 @@ static double add_compensated(int64_t n, const double *restrict value, double *r
         sum[j] = t;
         square[0] += v * v;
     }
-    return (square[0] + square[2]) + (square[1] + square[3]);
-}
-
-static double sum_of_squares(int64_t n, const double *x) {
-    double square[4] = {0.0, 0.0, 0.0, 0.0};
-    int64_t i = 0;
-    for (; i + 4 <= n; i += 4)
-        for (int k = 0; k < 4; k++)
-            square[k] += x[i + k] * x[i + k];
-    for (; i < n; i++)
-        square[0] += x[i] * x[i];
     return (square[0] + square[2]) + (square[1] + square[3]);
 }
 
@@ -160,7 +150,7 @@ static void turn_to_slopes(void *context, const privlr_view *view, int64_t first
         privlr_logistic_slopes((size_t)count, f->loss, raw, f->y + first, weight, slope,
                                t->curvature);
     }
-    *t->slopes += sum_of_squares(count, slope);
+    privlr_rows_squares(1, (size_t)count, slope, 0, t->slopes);
     if (t->known)
         privlr_design_measure(&f->X, view, first, count, t->known);
 }
@@ -209,7 +199,7 @@ static void sum_chunk(const pass *p, int64_t chunk, int member, double *sum) {
             if (p->measures)
                 privlr_design_measure(&f->X, &view, first, count, &known);
             for (int64_t c = 0; c < outputs; c++) {
-                *slopes += sum_of_squares(count, slope + c * block);
+                privlr_rows_squares(1, (size_t)count, slope + c * block, 0, slopes);
                 privlr_design_sums(&f->X, &view, slope + c * block, plain_sum + c * width);
             }
         }
