@@ -93,8 +93,8 @@ class LowLevelModel:
     @cached_property
     def reach(self) -> float:
         """Largest length that the raw predictions of a row may have."""
-        whole = np.column_stack([self.coef_, self.intercept_])
-        return float(np.linalg.norm(whole)) * self.data_norm
+        square = np.vdot(self.coef_, self.coef_) + np.vdot(self.intercept_, self.intercept_)
+        return math.sqrt(square) * self.data_norm
 
 
 @dataclass(frozen=True, eq=False)
