@@ -12,7 +12,7 @@ from libc.stdlib cimport free, malloc
 LOSSES = ("logistic", "capped")
 NARROW = PRIVLR_NARROW
 cdef enum:
-    PACKED_MAX = 1 << 19  # doubles; a larger design is packed block by block in every pass
+    PACKED_MAX = 1 << 22  # doubles; a larger design is packed block by block in every pass
 
 FORMS = {
     PRIVLR_CSR_CANONICAL: "canonical",
