@@ -6,6 +6,7 @@
 
 #include "logistic.h"
 #include "rows.h"
+#include "scan.h"
 
 /* Chunks of a pass: enough that threads end nearly together, but their sums must not outweigh the
  * rows. */

@@ -10,6 +10,7 @@
 #define PRIVLR_OBJECTIVE_H
 
 #include "design.h"
+#include "status.h"
 #include "team.h"
 
 typedef struct {

@@ -6,6 +6,7 @@
 
 #include "logistic.h"
 #include "minimize.h"
+#include "scan.h"
 
 static const double MAX_PASSES = 10000.0;
 

@@ -27,7 +27,7 @@ __all__ = [
     "wrap",
 ]
 
-#: Rows beyond 1e150 (EXTREME_LENGTH in design.c) are brought to this length before clipping.
+#: Rows beyond 1e150 (EXTREME_LENGTH in scan.c) are brought to this length before clipping.
 SAFE_LENGTH = 1e120
 #: Entries of X (a sparse one counts for four) below which a thread costs more than it saves.
 THREADED_WORK = 1_000_000

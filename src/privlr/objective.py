@@ -16,7 +16,7 @@ UNIT = 2.0**-53
 #: What an entry of a gradient may be without adding to its length: the root of the least double.
 UNDERFLOW = 2.0**-537
 
-#: Most rows that a pass sums without compensation (BLOCK_MAX in design.c).
+#: Most rows that a pass sums without compensation (PRIVLR_PLAIN_ROWS in design.h).
 BLOCK_ROWS = 256
 
 

@@ -12,6 +12,7 @@
 
 #include "logistic.h"
 #include "minimize.h"
+#include "scan.h"
 
 #define REQUIRE(condition)                                                                         \
     do {                                                                                           \

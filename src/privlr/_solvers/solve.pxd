@@ -55,14 +55,6 @@ cdef extern from "minimize.h" nogil:
     ctypedef struct privlr_view:
         int64_t first
 
-    ctypedef struct privlr_scan:
-        const privlr_design *X
-        double bound
-        double *scale_out
-        privlr_status status
-        privlr_lengths lengths
-        int64_t plain_blocks
-
     enum: PRIVLR_NARROW
 
     int64_t privlr_design_width(const privlr_design *X)
@@ -78,13 +70,6 @@ cdef extern from "minimize.h" nogil:
                             double *out)
     ctypedef struct privlr_team:
         pass
-
-    cdef enum:
-        PRIVLR_SCAN_PARTS
-
-    size_t privlr_design_scan_scratch(const privlr_scan *scans, int64_t n_scans, int64_t members)
-    void privlr_design_scan(privlr_scan *scans, int64_t n_scans, privlr_team *team,
-                            double *scratch)
 
     privlr_team *privlr_team_new(int helpers)
     void privlr_team_free(privlr_team *team)
@@ -151,6 +136,23 @@ cdef extern from "minimize.h" nogil:
     privlr_status privlr_minimize(const privlr_objective *f, const privlr_blas *blas,
                                   privlr_team *team, const privlr_options *options,
                                   privlr_metric *metric, double *w, privlr_progress *progress)
+
+
+cdef extern from "scan.h" nogil:
+    cdef enum:
+        PRIVLR_SCAN_PARTS
+
+    ctypedef struct privlr_scan:
+        const privlr_design *X
+        double bound
+        double *scale_out
+        privlr_status status
+        privlr_lengths lengths
+        int64_t plain_blocks
+
+    size_t privlr_design_scan_scratch(const privlr_scan *scans, int64_t n_scans, int64_t members)
+    void privlr_design_scan(privlr_scan *scans, int64_t n_scans, privlr_team *team,
+                            double *scratch)
 
 
 cdef extern from "solve.h" nogil:
