@@ -659,6 +659,91 @@ def test_the_span_needs_no_hessian_where_the_norm_rests_a_while(seed):
     assert sample_of_the_metric(X, y, 3e-8) == 0
 
 
+def sparse_problem(n, d, entries, seed=1, decades=4.0):
+    """So many entries a row, on average, of columns whose scales differ."""
+    rng = np.random.default_rng(seed)
+    X = sp.random_array(
+        (n, d), density=entries / d, format="csr", rng=rng, data_sampler=rng.standard_normal
+    )
+    scale = 10.0 ** (-decades * rng.random(d))
+    X.data *= scale[X.indices]
+    X /= np.sqrt(X.multiply(X).sum(axis=1).max())
+    margin = X @ (rng.normal(size=d) / scale)
+    return X, np.where(rng.random(n) < expit(2 * margin / margin.std()), 1.0, -1.0)
+
+
+@pytest.mark.parametrize("d", [800, 2500])  # a Hessian costs much there, or is none
+def test_the_diagonal_of_the_hessian_serves_for_sparse_rows(d):
+    X, y = sparse_problem(4000, d, 5)
+    assert sample_of_the_metric(X, y, 5e-7) == 0
+    found = solve(X, y, l2_reg_strength=5e-7, tol=1e-9)
+    assert np.linalg.norm(mean_gradient(X, y, found.coef, 5e-7)) <= 1.01e-9
+    sphere = minimize(Problem(make_design(X), y, 4000 * 5e-7), use_metric=False, tolerance=4e-6)
+    assert found.passes < 0.25 * sphere.passes
+
+
+def test_the_diagonal_is_given_up_where_columns_are_even():
+    X = sp.random_array((20_000, 2100), density=0.05, format="csr", rng=np.random.default_rng(2))
+    X.data[:] = 0.05
+    y = np.where(np.random.default_rng(3).random(20_000) < 0.5, 1.0, -1.0)
+    given = Problem(make_design(X), y, 0.5)
+    found = minimize(given, tolerance=2e-5)
+    plain = minimize(given, tolerance=2e-5, use_metric=False)
+    np.testing.assert_array_equal(found.coef, plain.coef)
+
+
+@pytest.mark.parametrize(("data_norm", "passes"), [(None, 16), (0.3, 11)])
+def test_rows_of_one_entry_take_newton_steps(data_norm, passes):
+    """Their Hessian has no other elements; a wrong diagonal would cost many more."""
+    rng = np.random.default_rng(4)
+    n, d = 3000, 700
+    column = rng.integers(0, d, size=n)
+    value = rng.normal(size=n) * (10.0 ** (-3 * rng.random(d)))[column]
+    X = sp.csr_array((value, (np.arange(n), column)), shape=(n, d))
+    y = np.where(rng.random(n) < 0.5, 1.0, -1.0)
+    found = minimize(Problem(make_design(X, data_norm=data_norm), y, n * 1e-6), tolerance=n * 1e-11)
+    assert found.gradient_norm <= n * 1e-11
+    assert found.passes <= passes
+
+
+@pytest.mark.parametrize("loss", ["logistic", "capped"])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("index", [np.int32, np.int64])
+@pytest.mark.parametrize(("n", "d"), [(1500, 400), (400, 900)])  # from the span, the second
+def test_everything_enters_where_the_diagonal_serves(n, d, index, dtype, loss):
+    rng = np.random.default_rng(9)
+    X, y = sparse_problem(n, d, 6, seed=9, decades=2.0)
+    X = sp.csr_array(
+        (10 * X.data.astype(dtype), X.indices.astype(index), X.indptr.astype(index)), shape=(n, d)
+    )
+    given = Problem(
+        make_design(X, intercept=0.5, data_norm=2.0),
+        y,
+        n * 1e-4,
+        loss=loss,
+        sample_weight=rng.integers(0, 3, size=n).astype(float),
+        offset=rng.normal(size=n),
+        prior_mean=0.1 * rng.normal(size=d + 1),
+        linear=0.01 * rng.normal(size=d + 1),
+    )
+    found = minimize(given, tolerance=1e-10 * n)
+    plain = minimize(given, tolerance=1e-10 * n, use_samples=False, use_metric=False)
+    assert found.gradient_norm <= 1e-10 * n
+    assert plain.gradient_norm <= 1e-10 * n
+    np.testing.assert_allclose(found.coef, plain.coef, atol=3e-6)  # both are as near as 1e-6
+    assert found.passes < plain.passes + 2
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_no_hessian_of_many_sparse_columns_is_made_in_haste(seed):
+    """After the span, where the norm may rise for two steps; it would cost a thousand passes."""
+    X, y = sparse_problem(400, 900, 6, seed)
+    assert sample_of_the_metric(X, y, 1e-7) == 0
+    found = solve(X, y, l2_reg_strength=1e-7, tol=1e-9)
+    assert found.certificate.gradient_norm <= 1e-9
+    assert found.passes < 250
+
+
 def test_a_copy_in_single_precision_serves_where_a_hessian_costs_more():
     X, y = problem(1100, 1000)
     X /= np.linalg.norm(X, axis=1, keepdims=True)
@@ -819,6 +904,16 @@ def test_threads_change_no_bit(d):
     X[-1, -1] = np.nan
     with pytest.raises(InvalidParameterError, match="NaN"):
         make_design(X, data_norm=0.9, n_jobs=2)
+
+
+def test_threads_change_no_bit_of_sparse_rows():
+    X, y = sparse_problem(THREADED_WORK // 4, 500, 5)
+    designs = [make_design(X, n_jobs=n_jobs) for n_jobs in (1, 2, 3)]
+    assert [design.n_threads for design in designs] == [1, 2, 3]
+    first, *others = (minimize(Problem(design, y, 0.1)) for design in designs)
+    for other in others:
+        np.testing.assert_array_equal(other.coef, first.coef)
+        assert other.passes == first.passes
 
 
 def test_small_work_gets_no_threads():

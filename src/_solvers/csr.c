@@ -66,6 +66,14 @@ typedef double pair __attribute__((vector_size(16)));
             out[i] += (a + c) + (b + d);                                                           \
         }                                                                                          \
     }                                                                                              \
+    static void diagonal_##suffix(const privlr_csr *X, int64_t first, int64_t count,               \
+                                  const double *h, double *restrict out) {                         \
+        const value_t *restrict x = X->values;                                                     \
+        const index_t *restrict column = X->indices, *start = (const index_t *)X->indptr + first;  \
+        for (int64_t i = 0; i < count; i++)                                                        \
+            for (int64_t k = (int64_t)start[i]; k < (int64_t)start[i + 1]; k++)                    \
+                out[column[k]] += h[i] * ((double)x[k] * (double)x[k]);                            \
+    }                                                                                              \
     /* Columns of a row ascend, so the pairs below the diagonal come first. */                     \
     static void outer_##suffix(const privlr_csr *X, int64_t first, int64_t count, int64_t width,   \
                                const double *h, double *restrict upper) {                          \
@@ -109,6 +117,11 @@ void privlr_csr_sums(const privlr_csr *X, int64_t first, int64_t count, const do
 
 void privlr_csr_squares(const privlr_csr *X, int64_t first, int64_t count, double *out) {
     CALL(squares, X, first, count, out);
+}
+
+void privlr_csr_diagonal(const privlr_csr *X, int64_t first, int64_t count, const double *h,
+                         double *out) {
+    CALL(diagonal, X, first, count, h, out);
 }
 
 void privlr_csr_outer(const privlr_csr *X, int64_t first, int64_t count, int64_t width,

@@ -23,6 +23,9 @@ void privlr_csr_sums(const privlr_csr *X, int64_t first, int64_t count, const do
                      double *out);
 /* out[i] += ||x_(first + i)||^2 */
 void privlr_csr_squares(const privlr_csr *X, int64_t first, int64_t count, double *out);
+/* out[j] += sum_i h[i] x_(first + i, j)^2 */
+void privlr_csr_diagonal(const privlr_csr *X, int64_t first, int64_t count, const double *h,
+                         double *out);
 /* upper triangle (column-major, `width` columns) += sum_i h[i] x x', x = x_(first + i) */
 void privlr_csr_outer(const privlr_csr *X, int64_t first, int64_t count, int64_t width,
                       const double *h, double *upper);

@@ -251,6 +251,23 @@ void privlr_design_pack(const privlr_design *X, int64_t first, int64_t count, co
     }
 }
 
+/* h of the samples to h of the rows as stored. */
+static void scale_twice(const privlr_design *X, int64_t first, int64_t count, double *h) {
+    if (X->row_scale)
+        for (int64_t i = 0; i < count; i++)
+            h[i] *= X->row_scale[first + i] * X->row_scale[first + i];
+}
+
+void privlr_design_squares(const privlr_design *X, const privlr_view *view, double *h,
+                           double *diagonal) {
+    const privlr_csr csr = csr_of(X);
+    scale_twice(X, view->first, view->count, h);
+    privlr_csr_diagonal(&csr, view->first, view->count, h, diagonal);
+    if (X->intercept != 0.0)
+        for (int64_t i = 0; i < view->count; i++)
+            diagonal[X->n_cols] += X->intercept * X->intercept * h[i];
+}
+
 void privlr_design_outer(const privlr_design *X, const privlr_view *view, double *h,
                          double *upper) {
     const int64_t width = privlr_design_width(X), first = view->first, count = view->count;
@@ -260,9 +277,7 @@ void privlr_design_outer(const privlr_design *X, const privlr_view *view, double
         return;
     }
     const privlr_csr csr = csr_of(X);
-    if (X->row_scale)
-        for (int64_t i = 0; i < count; i++)
-            h[i] *= X->row_scale[first + i] * X->row_scale[first + i];
+    scale_twice(X, first, count, h);
     privlr_csr_outer(&csr, first, count, width, h, upper);
     if (X->intercept != 0.0) {
         double *last = upper + X->n_cols * width, total = 0.0;

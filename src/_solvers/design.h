@@ -117,5 +117,8 @@ void privlr_design_pack(const privlr_design *X, int64_t first, int64_t count, co
 /* upper triangle (column-major) += sum_i h[i] a_(first + i) a_(first + i)'  (CSR and panels only);
  * h has room for count rounded up to 8, and is used up */
 void privlr_design_outer(const privlr_design *X, const privlr_view *view, double *h, double *upper);
+/* The diagonal of the same alone (CSR only); h is used up too */
+void privlr_design_squares(const privlr_design *X, const privlr_view *view, double *h,
+                           double *diagonal);
 
 #endif

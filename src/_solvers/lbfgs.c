@@ -40,6 +40,14 @@ static const double UNASKED = 1e8;
 static const double STAGE = 0.5;
 /* An estimate of the Hessian must promise to leave no more than this share of the cost. */
 static const double GAIN = 0.7;
+/* The diagonal of the Hessian is looked for if the squares of all rows are more than so many times
+ * the ridge, and an estimate of the whole costs more than so many passes. It is used if the mean of
+ * its elements exceeds their harmonic mean by more than this share, and by more on a sample, whose
+ * columns differ by chance. */
+static const double COUPLED = 100.0, CHEAP_PASSES = 2.0, UNEVEN = 0.01;
+/* It is looked for again where the norm is this share of what it was, until that has changed the
+ * elements by no more than this share, on average. */
+static const double FALLEN = 0.1, SETTLED = 0.05;
 /* What the Hessian where a sample has led is taken to make of the norm, a step. */
 static const double NEWTON_RATE = 3e-4;
 
@@ -57,10 +65,15 @@ typedef struct {
     privlr_pairs pairs;
     int64_t n, every; /* coefficients; blocks of rows, of which a pass uses one */
     double passes, noise;
-    int newton; /* the last resort: an exact Hessian for every step */
+    double built; /* passes when the metric was made, or before the first step */
+    int newton;   /* the last resort: an exact Hessian for every step */
     privlr_single single;
     int copied; /* a copy was made, and may be given up */
     point here, next;
+    /* Of the Hessian of sparse rows, and the norm where it was found; whether the next pass is to
+     * find it, and whether it was the last to. */
+    double *diagonal, measured;
+    int with_diagonal, settled;
     double *direction, *memory;
 } solver;
 
@@ -76,7 +89,37 @@ static void look(solver *s, point *at, int with) {
 }
 
 static void evaluate(solver *s, point *at) {
-    look(s, at, s->newton ? PRIVLR_WITH_VALUE : 0);
+    look(s, at, (s->newton ? PRIVLR_WITH_VALUE : 0) | (s->with_diagonal ? PRIVLR_WITH_HESSIAN : 0));
+}
+
+/* Whether the diagonal of the Hessian, which comes along with a pass for less than half of another,
+ * should stand in for a metric. Columns of sparse rows differ in how often they are hit, if not in
+ * their scale, and have few rows in common. */
+static int diagonal_pays(const solver *s) {
+    const privlr_objective *f = s->f;
+    if (!s->options->use_metric || s->metric->every || !f->X.index_bits || f->n_outputs > 1)
+        return 0;
+    const int is_cheap =
+        s->metric->factor && privlr_metric_cost(f, privlr_metric_coarsest(f)) < CHEAP_PASSES;
+    return !is_cheap && f->X.lengths->square_sum > COUPLED * f->ridge;
+}
+
+/* Takes the diagonal that the last look has found, here. */
+static void adopt_diagonal(solver *s) {
+    double change = 0.0, sum = 0.0, inverses = 0.0;
+    for (int64_t j = 0; j < s->n; j++) {
+        const double last = s->pairs.diagonal ? s->diagonal[j] : 0.0;
+        s->diagonal[j] = s->work.hessian[j] + s->f->ridge;
+        change += fabs(last / s->diagonal[j] - 1.0);
+        sum += s->diagonal[j];
+        inverses += 1.0 / s->diagonal[j];
+    }
+    const double n = (double)s->n;
+    const int uneven = sum * inverses > (1.0 + UNEVEN * (double)s->every) * n * n;
+    privlr_pairs_set_diagonal(&s->pairs, uneven ? s->diagonal : NULL);
+    s->settled = s->every == 1 && change <= SETTLED * n;
+    s->measured = s->here.norm;
+    s->with_diagonal = 0;
 }
 
 static int is_in_noise(const point *at) {
@@ -141,11 +184,17 @@ static void take_step(solver *s) {
     const point last = s->here;
     s->here = s->next;
     s->next = last;
+    if (s->with_diagonal)
+        adopt_diagonal(s);
+    else if (p->diagonal && !s->metric->every && !s->settled)
+        s->with_diagonal = s->here.norm < FALLEN * s->measured;
 }
 
 static privlr_status update_metric(solver *s, int64_t every, int precise) {
     s->passes += 1.0 / (double)every;
+    s->built = s->passes;
     s->pairs.count = 0;
+    s->with_diagonal = 0;
     return privlr_metric_update(s->metric, s->f, s->blas, &s->work, every, precise, s->here.w);
 }
 
@@ -170,8 +219,11 @@ static int64_t worthwhile_metric(const solver *s, double rate) {
         every = exact ? s->every : every;
         const double rows = (double)s->f->X.n_rows / (double)every;
         const double error = exact ? 0.0 : sqrt((double)s->n / rows);
-        const double cost = privlr_metric_cost(s->f, every) + digits / -log(fmax(error, 0.05));
-        if (cost < least) {
+        const double price = privlr_metric_cost(s->f, every);
+        const double cost = price + digits / -log(fmax(error, 0.05));
+        /* Where the diagonal serves, the rate of two steps says too little for a high price. */
+        const int hasty = s->pairs.diagonal && price > s->passes - s->built;
+        if (cost < least && !hasty) {
             least = cost;
             best = every;
         }
@@ -197,7 +249,10 @@ static void look_at_more(solver *s, double rate) {
     const int64_t growth = far ? SAMPLE_GROWTH * SAMPLE_GROWTH : SAMPLE_GROWTH;
     s->every = s->every > growth ? s->every / growth : 1;
     if (s->every > 1 || !newton) {
+        s->with_diagonal = s->pairs.diagonal && !s->metric->every;
         evaluate(s, &s->here);
+        if (s->with_diagonal)
+            adopt_diagonal(s);
         return;
     }
     look(s, &s->here, PRIVLR_WITH_HESSIAN);
@@ -394,7 +449,7 @@ privlr_status privlr_minimize(const privlr_objective *f, const privlr_blas *blas
     privlr_status status = privlr_workspace_init(&s.work, f, team);
     if (status != PRIVLR_OK)
         return status;
-    double *p = s.memory = malloc((size_t)((2 * PRIVLR_PAIRS + 5) * n) * sizeof *p);
+    double *p = s.memory = malloc((size_t)((2 * PRIVLR_PAIRS + 6) * n) * sizeof *p);
     if (!p) {
         privlr_workspace_free(&s.work);
         return PRIVLR_NO_MEMORY;
@@ -402,23 +457,30 @@ privlr_status privlr_minimize(const privlr_objective *f, const privlr_blas *blas
     s.here = (point){.w = p, .gradient = p + n};
     s.next = (point){.w = p + 2 * n, .gradient = p + 3 * n};
     s.direction = p + 4 * n;
-    s.pairs = (privlr_pairs){.n = n, .s = p + 5 * n, .y = p + (5 + PRIVLR_PAIRS) * n};
+    s.diagonal = p + 5 * n;
+    s.pairs = (privlr_pairs){.n = n, .s = p + 6 * n, .y = p + (6 + PRIVLR_PAIRS) * n};
     s.every = options->use_samples ? first_sample(f) : 1;
 
     memcpy(s.here.w, w, (size_t)n * sizeof *w);
     const int in_span = options->use_samples && privlr_span_is_apt(f);
     if (in_span)
         status = privlr_span_descent(f, options->tolerance, s.here.w, &s.passes);
+    s.built = s.passes;
+    const int with_diagonal = diagonal_pays(&s);
+    s.with_diagonal = with_diagonal && !in_span;
     evaluate(&s, &s.here);
+    /* The mean eigenvalue of the Hessian at most: a first guess that secants correct. */
+    s.pairs.scale =
+        1.0 / (f->ridge + 0.25 * f->X.lengths->square_sum / (double)privlr_design_width(&f->X));
+    if (s.with_diagonal)
+        adopt_diagonal(&s);
+    s.with_diagonal = with_diagonal && in_span; /* unless no step is to come */
     if (in_span && !isfinite(s.here.norm)) {
         memcpy(s.here.w, w, (size_t)n * sizeof *w);
         evaluate(&s, &s.here);
     }
     if (options->use_samples && !in_span && (f->linear || f->prior))
         try_center(&s);
-    /* The mean eigenvalue of the Hessian at most: a first guess that secants correct. */
-    s.pairs.scale =
-        1.0 / (f->ridge + 0.25 * f->X.lengths->square_sum / (double)privlr_design_width(&f->X));
     point best = {.norm = INFINITY};
     if (status == PRIVLR_OK)
         status = run(&s, w, &best);

@@ -26,7 +26,7 @@ privlr_status privlr_workspace_init(privlr_workspace *work, const privlr_objecti
     work->backwards = 0;
     work->n_chunks = min_int(affordable, useful < CHUNKS_MIN ? CHUNKS_MIN : useful);
     work->n_chunks = work->n_chunks < 1 ? 1 : work->n_chunks;
-    const size_t hessian = privlr_objective_is_small(f) ? size * size : 0;
+    const size_t hessian = (size_t)privlr_objective_hessian_size(f);
     work->chunk = 2 * size + 6 + hessian;
     work->member = privlr_design_scratch(&f->X) + 3 * rows * outputs + size;
     const size_t chunks = team ? (size_t)work->n_chunks : 1;
@@ -167,7 +167,8 @@ static void sum_chunk(const pass *p, int64_t chunk, int member, double *sum) {
     double *slope = raw + block * outputs, *curvature = slope + block * outputs;
     double *block_sum = curvature + block * outputs, *scratch = block_sum + size;
     double *hessian = p->with & PRIVLR_WITH_HESSIAN ? slopes + 3 : NULL;
-    memset(sum, 0, (size_t)(2 * size + 6 + (hessian ? size * size : 0)) * sizeof *sum);
+    const int64_t hessian_size = hessian ? privlr_objective_hessian_size(f) : 0;
+    memset(sum, 0, (size_t)(2 * size + 6 + hessian_size) * sizeof *sum);
     const int64_t plain_blocks = p->every == 1 ? f->X.plain_blocks : 1;
     const int64_t end = (chunk + 1) * p->blocks / p->chunks;
     const int64_t begin = chunk * p->blocks / p->chunks;
@@ -191,7 +192,9 @@ static void sum_chunk(const pass *p, int64_t chunk, int member, double *sum) {
         if (outputs == 1) {
             privlr_design_walk(&f->X, &view, (p->every - 1) * block, p->at_origin ? NULL : p->w,
                                turn_to_slopes, &to_slopes, raw, slope, plain_sum);
-            if (hessian)
+            if (hessian && f->X.index_bits)
+                privlr_design_squares(&f->X, &view, curvature, hessian);
+            else if (hessian)
                 privlr_design_outer(&f->X, &view, curvature, hessian);
         } else {
             raw_predictions(f, &view, block, p->w, raw);
@@ -235,7 +238,7 @@ static pass_sums sum_chunks(pass *p, double *gradient_out) {
     const int64_t size = privlr_objective_size(p->f);
     double *carry = work->carry, value_carry = 0.0;
     pass_sums total = {0};
-    const int64_t hessian = p->with & PRIVLR_WITH_HESSIAN ? size * size : 0;
+    const int64_t hessian = p->with & PRIVLR_WITH_HESSIAN ? privlr_objective_hessian_size(p->f) : 0;
     memset(work->hessian, 0, (size_t)hessian * sizeof *work->hessian);
     if (work->team)
         privlr_team_run(work->team, run_chunk, p, p->chunks);
@@ -293,7 +296,7 @@ privlr_pass privlr_objective_evaluate(const privlr_objective *f, privlr_workspac
 
     if (measures)
         *lengths = (privlr_lengths){rows, factor * sums.lengths.square_sum, sums.lengths.longest};
-    for (int64_t k = 0; with & PRIVLR_WITH_HESSIAN && k < size * size; k++)
+    for (int64_t k = 0; with & PRIVLR_WITH_HESSIAN && k < privlr_objective_hessian_size(f); k++)
         work->hessian[k] *= factor;
     for (int64_t j = 0; j < size; j++) {
         const double from_prior = f->prior ? w[j] - f->prior[j] : w[j];

@@ -35,13 +35,22 @@ static inline int privlr_objective_is_small(const privlr_objective *f) {
     return f->n_outputs == 1 && privlr_design_is_narrow(&f->X);
 }
 
+/* Elements of the Hessian that a pass can leave behind: of a small objective the whole, of sparse
+ * rows the diagonal. */
+static inline int64_t privlr_objective_hessian_size(const privlr_objective *f) {
+    const int64_t width = privlr_design_width(&f->X);
+    return privlr_objective_is_small(f)           ? width * width
+           : f->n_outputs == 1 && f->X.index_bits ? width
+                                                  : 0;
+}
+
 /* Scratch memory of the passes, made once a solve, and who works on them. */
 typedef struct {
     privlr_team *team;    /* NULL: the caller alone */
     int64_t n_chunks;     /* at most; the same for every number of threads */
     size_t chunk, member; /* doubles that one of each has below */
     double *carry, *chunks, *members, *memory;
-    double *hessian; /* of a small objective: upper triangle, column-major; see evaluate */
+    double *hessian; /* upper triangle, column-major, or diagonal; see evaluate */
     int backwards;   /* the next pass begins with the rows that this one leaves in the cache */
 } privlr_workspace;
 
@@ -61,11 +70,11 @@ typedef struct {
 enum { PRIVLR_WITH_VALUE = 1, PRIVLR_WITH_HESSIAN = 2 };
 
 /* Gradient, and what else `with` asks for, from every `every`-th block of rows, the data
- * term scaled up to all rows. The Hessian, of a small objective alone and without the ridge, is
- * left in the workspace. With every = 1 the sum over samples is exact to a block's
- * rounding: blocks are added with compensated sums. This one function decides what a
- * minimiser is worth; everything else only proposes points to it. Over more rows than were ever
- * looked at, unless rows are short, it finds their lengths, too. */
+ * term scaled up to all rows. What a pass can add up of the Hessian is left in the workspace,
+ * without the ridge. With every = 1 the sum over samples is exact to a block's rounding: blocks are
+ * added with compensated sums. This one function decides what a minimiser is worth; everything
+ * else only proposes points to it. Over more rows than were ever looked at, unless rows are short,
+ * it finds their lengths, too. */
 privlr_pass privlr_objective_evaluate(const privlr_objective *f, privlr_workspace *work,
                                       int64_t every, int with, const double *w,
                                       double *gradient_out);

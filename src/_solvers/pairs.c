@@ -9,6 +9,24 @@ static double inner(const privlr_pairs *p, const double *a, const double *b) {
     return p->in_span ? privlr_dot(half, a, b + half) : privlr_dot(p->n, a, b);
 }
 
+/* y' D^-1 y */
+static double inverse_square(const privlr_pairs *p, const double *y) {
+    double sum = 0.0;
+    if (!p->diagonal)
+        return inner(p, y, y);
+    for (int64_t j = 0; j < p->n; j++)
+        sum += y[j] * y[j] / p->diagonal[j];
+    return sum;
+}
+
+void privlr_pairs_set_diagonal(privlr_pairs *p, const double *diagonal) {
+    p->diagonal = diagonal;
+    if (p->count)
+        p->scale = 1.0 / (p->rho[p->newest] * inverse_square(p, pair_at(p, p->y, 0)));
+    else if (diagonal)
+        p->scale = 1.0;
+}
+
 void privlr_pairs_add(privlr_pairs *p, const double *w, const double *gradient,
                       const double *w_next, const double *gradient_next) {
     p->newest = (p->newest + 1) % PRIVLR_PAIRS;
@@ -25,7 +43,7 @@ void privlr_pairs_add(privlr_pairs *p, const double *w, const double *gradient,
     }
     p->count = p->count < PRIVLR_PAIRS ? p->count + 1 : PRIVLR_PAIRS;
     p->rho[p->newest] = 1.0 / sy;
-    p->scale = sy / yy;
+    p->scale = p->diagonal ? sy / inverse_square(p, y) : sy / yy;
 }
 
 void privlr_pairs_direction(const privlr_pairs *p, const privlr_metric *metric,
@@ -42,6 +60,9 @@ void privlr_pairs_direction(const privlr_pairs *p, const privlr_metric *metric,
     }
     if (metric->every)
         privlr_metric_solve(metric, blas, direction);
+    else if (p->diagonal)
+        for (int64_t j = 0; j < p->n; j++)
+            direction[j] *= p->scale / p->diagonal[j];
     else
         for (int64_t j = 0; j < p->n; j++)
             direction[j] *= p->scale;

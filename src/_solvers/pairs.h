@@ -13,7 +13,9 @@ typedef struct {
     int in_span; /* vectors hold coefficients and products, as in span.h */
     int count, newest;
     double *s, *y, rho[PRIVLR_PAIRS];
-    double scale; /* inverse curvature of the last step: the metric's stand-in */
+    /* The metric's stand-in is scale / diagonal, right for the curvature of the last step. */
+    const double *diagonal; /* NULL: ones */
+    double scale;
 } privlr_pairs;
 
 static inline double privlr_dot(int64_t n, const double *a, const double *b) {
@@ -36,8 +38,11 @@ static inline double privlr_norm(int64_t n, const double *a) {
 void privlr_pairs_add(privlr_pairs *p, const double *w, const double *gradient,
                       const double *w_next, const double *gradient_next);
 
+/* Makes it the stand-in from now on; the pairs stay as they are. */
+void privlr_pairs_set_diagonal(privlr_pairs *p, const double *diagonal);
+
 /* direction = -(inverse Hessian estimate) gradient, by the two-loop recursion around
- * the metric, or around `scale` where that has no factor. */
+ * the metric, or around its stand-in where that has no factor. */
 void privlr_pairs_direction(const privlr_pairs *p, const privlr_metric *metric,
                             const privlr_blas *blas, const double *gradient, double *direction);
 
