@@ -469,6 +469,18 @@ def test_the_block_of_a_pass_is_the_one_in_the_bound():
         assert make_design(np.zeros((3, d))).block <= BLOCK_ROWS
 
 
+@pytest.mark.parametrize("stored", TALL.values(), ids=TALL)
+def test_passes_add_up_without_a_scan_as_after_one(stored):
+    # Several blocks a chunk, of which more rows in all than the bound allows without compensation.
+    X, y = problem(9000, 200)
+    X = stored(X)
+    w = np.random.default_rng(8).normal(size=200)
+    value, gradient = Objective(make_design(X), y, ridge=1.0).evaluate(w)
+    alone, unscanned = Objective(wrap(X), y, ridge=1.0).evaluate(w)
+    assert alone == value
+    np.testing.assert_array_equal(unscanned, gradient)
+
+
 @pytest.mark.parametrize("layout", ["rows", "columns", "csr"])
 @pytest.mark.parametrize(("n", "d"), [(600, 8), (900, 40)])
 def test_the_rounding_bound_covers_the_gradient_error(n, d, layout):

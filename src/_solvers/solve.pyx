@@ -142,7 +142,6 @@ cdef class Design:
             if rows is not None:
                 self.rows = rows
                 self.X.rows = &rows[0]
-        self.X.plain_blocks = privlr_design_plain_blocks(&self.X)
         self.X.is_float32 = X.dtype == np.float32
         if self.X.is_float32:
             dense32 = X
@@ -153,6 +152,7 @@ cdef class Design:
         # A dimension of length one has no stride of its own.
         self.X.row_stride = X.strides[0] // X.itemsize if X.shape[0] > 1 else X.shape[1]
         self.X.col_stride = X.strides[1] // X.itemsize if X.shape[1] > 1 else 1
+        self.X.plain_blocks = privlr_design_plain_blocks(&self.X)
 
     cdef int64_t panel_size(self) noexcept:
         """Doubles that hold a narrow design, unless it is so large that passes pack it."""
