@@ -756,6 +756,19 @@ def test_no_hessian_of_many_sparse_columns_is_made_in_haste(seed):
     assert found.passes < 250
 
 
+def test_many_dense_columns_have_a_hessian_where_nothing_else_helps():
+    rng = np.random.default_rng(2)
+    n, d = 2600, 2100
+    X = rng.normal(size=(n, d)) * (scale := 10 ** rng.uniform(-4, 0, size=d))
+    X /= np.linalg.norm(X, axis=1).max()
+    margins = X @ (rng.normal(size=d) / scale)
+    y = np.where(rng.random(n) < expit(3 * margins / margins.std()), 1.0, -1.0)
+    found = solve(X, y, l2_reg_strength=1e-8, tol=1e-9)
+    assert found.status == "converged"
+    assert found.passes < 300  # L-BFGS alone stands still after a thousand
+    assert sample_of_the_metric(X, y, 1e-8) == 1
+
+
 def test_a_copy_in_single_precision_serves_where_a_hessian_costs_more():
     X, y = problem(1100, 1000)
     X /= np.linalg.norm(X, axis=1, keepdims=True)
@@ -846,7 +859,7 @@ def test_large_wide_rows_are_copied_in_single_precision(order, magnitude):
         linear=magnitude * rng.normal(size=d + 1),
     )
     found = minimize(given, tolerance=1e-9 * n * magnitude)
-    plain = minimize(given, tolerance=1e-9 * n * magnitude, use_samples=False)
+    plain = minimize(given, tolerance=1e-9 * n * magnitude, use_samples=False, use_metric=False)
     assert found.status == plain.status == "converged"
     np.testing.assert_allclose(
         found.coef * magnitude,

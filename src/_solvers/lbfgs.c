@@ -38,6 +38,8 @@ static const double COPY_PASSES = 11.0, COPY_ACCURACY = 1e-5;
 static const double UNASKED = 1e8;
 /* From one ridge to the next; with a tenth, the steps of large margins never catch up. */
 static const double STAGE = 0.5;
+/* A Hessian of dense rows that costs more passes than this is made after half as many. */
+static const double DEAR_PASSES = 60.0;
 /* An estimate of the Hessian must promise to leave no more than this share of the cost. */
 static const double GAIN = 0.7;
 /* The diagonal of the Hessian is looked for if the squares of all rows are more than so many times
@@ -221,8 +223,10 @@ static int64_t worthwhile_metric(const solver *s, double rate) {
         const double error = exact ? 0.0 : sqrt((double)s->n / rows);
         const double price = privlr_metric_cost(s->f, every);
         const double cost = price + digits / -log(fmax(error, 0.05));
-        /* Where the diagonal serves, the rate of two steps says too little for a high price. */
-        const int hasty = s->pairs.diagonal && price > s->passes - s->built;
+        /* The rate of two steps says too little for a high price, or where the diagonal serves. */
+        const double paid = s->passes - s->built;
+        const int dear = !s->f->X.index_bits && price > fmax(DEAR_PASSES, 2.0 * paid);
+        const int hasty = s->pairs.diagonal ? price > paid : dear;
         if (cost < least && !hasty) {
             least = cost;
             best = every;

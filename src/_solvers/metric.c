@@ -8,7 +8,8 @@
 enum {
     PARTS_MAX = 4,
     PART_WIDTH_MAX = 256,
-    WIDTH_MAX = 2048,
+    SPARSE_WIDTH_MAX = 2048,
+    DENSE_WIDTH_MAX = 8192, /* half a gigabyte, if the price is ever paid */
     SOFTMAX_SIZE_MAX = 512,
     ROWS_PER_COLUMN = 10,
     CACHED_ENTRIES = 1 << 20
@@ -17,7 +18,7 @@ enum {
 int privlr_metric_is_affordable(const privlr_objective *f) {
     if (f->n_outputs > 1)
         return !f->X.index_bits && privlr_objective_size(f) <= SOFTMAX_SIZE_MAX;
-    return privlr_design_width(&f->X) <= WIDTH_MAX;
+    return privlr_design_width(&f->X) <= (f->X.index_bits ? SPARSE_WIDTH_MAX : DENSE_WIDTH_MAX);
 }
 
 int64_t privlr_metric_coarsest(const privlr_objective *f) {

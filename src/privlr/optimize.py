@@ -130,8 +130,8 @@ def minimize(
     lbfgs.c), or that of all rows where columns are few (``newton_pays``). Rows whose entries are
     few for so many columns are solved in their span first (``privlr_span_is_apt`` in span.c).
     The Hessian's diagonal stands in for it over sparse rows (``diagonal_pays``).
-    Dense columns for which a Hessian costs much, or of which there are more than 2,048, and that
-    need many passes are copied in single precision for most of those (``copy_pays`` in lbfgs.c).
+    Dense columns for which a Hessian costs much and that need many passes are copied in single
+    precision for most of those (``copy_pays`` in lbfgs.c).
 
     Parameters
     ----------
