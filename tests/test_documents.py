@@ -120,3 +120,8 @@ def test_every_make_target_is_described() -> None:
         r"^\| `([\w-]+)` \|", (ROOT / "CONTRIBUTING.md").read_text(), re.MULTILINE
     )
     assert sorted(described) == sorted(declared[1].split())
+
+
+@pytest.mark.parametrize("name", ["smoke.py", "smoke_core.py"])
+def test_what_wheels_are_tried_with_runs(name):
+    subprocess.run([sys.executable, ROOT / ".ci" / name], check=True, capture_output=True)
