@@ -103,7 +103,6 @@ static int measure_carefully(privlr_scan *scan, int64_t i, double accept, double
         return 1;
     /* An overflowing length of finite entries is infinite too. */
     if (!(*length <= DBL_MAX) && !row_is_finite(scan->X, i)) {
-        scan->bad_row = i;
         scan->status = PRIVLR_NONFINITE;
         return 0;
     }
@@ -272,7 +271,6 @@ static void add_scan(privlr_scan *total, const privlr_scan *part) {
         return;
     if (part->status != PRIVLR_OK)
         total->status = part->status;
-    total->bad_row = part->bad_row;
     privlr_lengths_add(&total->lengths, &part->lengths);
 }
 
@@ -296,13 +294,8 @@ void privlr_design_scan(privlr_scan *scans, int64_t n_scans, privlr_team *team, 
         for (int64_t j = 0; columns && j < X->n_cols; j++)
             *columns++ = X->columns[j];
         panels += n_rows * privlr_design_width(X);
-        *scan = (privlr_scan){X,
-                              scan->bound,
-                              scan->scale_out,
-                              PRIVLR_OK,
-                              {n_rows, 0.0, 0.0},
-                              -1,
-                              privlr_design_plain_blocks(X)};
+        *scan = (privlr_scan){X,         scan->bound,        scan->scale_out,
+                              PRIVLR_OK, {n_rows, 0.0, 0.0}, privlr_design_plain_blocks(X)};
         /* Rows that fill their columns make up for the additions themselves. */
         if (X->index_bits && X->intercept == 0.0 &&
             (double)X->n_rows * (double)X->n_cols > 64.0 * (double)X->n_entries) {
