@@ -312,7 +312,8 @@ def test_columns_of_a_party_keep_their_names():
     assert list(model.feature_names_in_) == ["a", "b", "c"]
     expected = model.predict([bank, shop])
     np.testing.assert_array_equal(model.predict(pd.concat([bank, shop], axis=1)), expected)
-    np.testing.assert_array_equal(model.predict([bank, shop.to_numpy()]), expected)
+    with pytest.warns(UserWarning, match="shop does not have valid feature names"):
+        np.testing.assert_array_equal(model.predict([bank, shop.to_numpy()]), expected)
     for wrong in (swapped, renamed):
         for given in ([bank, wrong], {"bank": bank, "shop": wrong}):
             with pytest.raises(InvalidParameterError, match=r"shop must be .*\['b', 'c'\]"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -198,6 +199,9 @@ def aligned_rows(
     blocks = [party_rows(X, name) for X, name in zip(tables, found, strict=True)]
     for table, name, header in zip(tables, found, headers or [None] * len(found), strict=True):
         check_names(table, header, name)
+        if header is not None and not hasattr(table, "columns"):
+            fitted = "but the model was fitted with feature names"
+            warnings.warn(f"{name} does not have valid feature names, {fitted}", stacklevel=3)
     for i, (X, name) in enumerate(zip(blocks, found, strict=True)):
         if X.shape[0] != blocks[0].shape[0]:
             raise InvalidParameterError(
