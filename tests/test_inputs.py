@@ -304,6 +304,19 @@ def test_no_rows_have_no_predictions(tmp_path):
             assert model.predict_proba(empty).shape == (0, 2)
 
 
+def test_columns_of_an_arrow_table_have_names():
+    pyarrow = pytest.importorskip("pyarrow")
+    X, y = data()
+    tables = pd.DataFrame(X[:, :1], columns=["a"]), pd.DataFrame(X[:, 1:], columns=["b", "c"])
+    arrow = [pyarrow.Table.from_pandas(table, preserve_index=False) for table in tables]
+    model = alone().fit_parties(arrow, y)
+    assert list(model.feature_names_in_) == ["a", "b", "c"]
+    np.testing.assert_array_equal(model.predict(arrow), model.predict(list(tables)))
+    for swapped in (arrow[1].select(["c", "b"]), tables[1][["c", "b"]]):
+        with pytest.raises(InvalidParameterError, match=r"party 1 must be .*\['b', 'c'\]"):
+            model.predict([arrow[0], swapped])
+
+
 def test_columns_of_a_party_keep_their_names():
     X, y = data()
     bank, shop = pd.DataFrame(X[:, :1], columns=["a"]), pd.DataFrame(X[:, 1:], columns=["b", "c"])

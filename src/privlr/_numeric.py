@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from privlr.exceptions import InvalidParameterError
 
-__all__ = ["check_finite", "check_names", "numeric", "refuse_masked"]
+__all__ = ["check_finite", "check_names", "column_names", "numeric", "refuse_masked"]
 
 #: numpy's letters for bool, integers and floats.
 KINDS = "biuf"
@@ -114,6 +114,24 @@ def check_finite(X: Any, name: str = "X") -> None:
         raise InvalidParameterError(name, "finite", found)
 
 
+def column_names(X: Any) -> list[Any] | None:
+    """Return what the columns of a table are called.
+
+    Parameters
+    ----------
+    X : array-like, sparse matrix or table
+        Rows; pandas, polars and Arrow tables have names.
+
+    Returns
+    -------
+    list or None
+        None without names.
+    """
+    names = getattr(X, "column_names", None)  # Arrow, whose columns are the data
+    names = getattr(X, "columns", None) if names is None else names
+    return None if names is None else list(names)
+
+
 def check_names(X: Any, names: Iterable[str] | None, name: str = "X") -> None:
     """Refuse a table whose columns are not those of the training rows, in their order.
 
@@ -131,6 +149,6 @@ def check_names(X: Any, names: Iterable[str] | None, name: str = "X") -> None:
     InvalidParameterError
         The names differ.
     """
-    columns = getattr(X, "columns", None)
-    if columns is not None and names is not None and list(columns) != list(names):
-        raise InvalidParameterError(name, f"a table with the columns {list(names)}", list(columns))
+    columns = column_names(X)
+    if columns is not None and names is not None and columns != list(names):
+        raise InvalidParameterError(name, f"a table with the columns {list(names)}", columns)

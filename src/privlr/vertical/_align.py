@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from privlr._numeric import check_names
+from privlr._numeric import check_names, column_names
 from privlr.exceptions import InvalidParameterError
 from privlr.vertical._rows import party_rows
 
@@ -51,7 +51,7 @@ def _named(parties: Sequence[Any] | Mapping[str, Any]) -> dict[str, Any]:
 
 def _header(table: Any) -> list[str] | None:
     """The names of a table's columns, where they are names."""
-    columns = list(getattr(table, "columns", ()))
+    columns = column_names(table)
     return columns if columns and all(isinstance(name, str) for name in columns) else None
 
 
@@ -199,7 +199,7 @@ def aligned_rows(
     blocks = [party_rows(X, name) for X, name in zip(tables, found, strict=True)]
     for table, name, header in zip(tables, found, headers or [None] * len(found), strict=True):
         check_names(table, header, name)
-        if header is not None and not hasattr(table, "columns"):
+        if header is not None and column_names(table) is None:
             fitted = "but the model was fitted with feature names"
             warnings.warn(f"{name} does not have valid feature names, {fitted}", stacklevel=3)
     for i, (X, name) in enumerate(zip(blocks, found, strict=True)):

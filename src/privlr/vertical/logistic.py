@@ -356,7 +356,7 @@ class VerticalLogisticRegression(ClassifierMixin, BaseEstimator):
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features), or list or dict of them
             One matrix, or one for each party, under the names of the fit where it had any.
-            A matrix without names, where it had some, brings scikit-learn's warning.
+            A matrix without names, where it had some, brings a warning.
 
         Returns
         -------
