@@ -31,7 +31,8 @@ LAMBDAS = (1e-1, 1e-2, 1e-4, 1e-6)
 PATIENCE_SECONDS = 5.0
 #: In place of the entries a row: the real rows of ``privlr.datasets``.
 REAL = -1
-#: What a throwaway prototype reached against the best peer, on two threads unless marked.
+#: What a throwaway prototype reached against the best peer: with one thread for the rows of 20
+#: columns and of 60,000, else with two.
 JOBS: dict[str, tuple[int, int, int, tuple[float, ...]]] = {
     # name: rows, columns, entries a row (0: dense), marks at LAMBDAS
     "1,000 x 20": (1_000, 20, 0, (18, 18, 18, 18)),
