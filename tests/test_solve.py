@@ -756,6 +756,17 @@ def test_no_hessian_of_many_sparse_columns_is_made_in_haste(seed):
     assert found.passes < 250
 
 
+def test_a_hessian_from_few_rows_is_not_trusted_too_far():
+    """Ten rows a column shrink the gradient by .5 a step, not by .3: all rows pay sooner."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3000, 100))
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    y = np.where(rng.random(3000) < expit(4 * X @ rng.normal(size=100)), 1.0, -1.0)
+    found = solve(X, y, l2_reg_strength=1e-5, tol=1e-9)
+    assert found.status == "converged"
+    assert found.passes < 16  # 20 with too much trust
+
+
 def test_many_dense_columns_have_a_hessian_where_nothing_else_helps():
     rng = np.random.default_rng(2)
     n, d = 2600, 2100
